@@ -1,0 +1,229 @@
+# sluice: build, run, test.  `make help` lists the targets.
+
+B ?= build
+ifeq ($(origin CC),default)
+CC = gcc
+endif
+CFLAGS ?= -O2 -g
+PKGS = libcurl libevent hiredis inih libcrypto libssl jansson
+PKG_CONFIG ?= pkg-config
+PREFIX ?= /usr/local
+SYSCONFDIR ?= /etc
+CONF ?= conf/sluice-minimal.ini
+LISTEN ?= 127.0.0.1:3128
+PY = /usr/bin/python3
+SHELL = /bin/bash
+
+WARN = -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith
+CPPFLAGS += -Iinclude -D_GNU_SOURCE
+CSTD = -std=c11 -pthread
+LLHTTP = /usr/share/llhttp
+LLHTTP_FLAGS = -DLLHTTP_STRICT_MODE=1 -isystem /usr/share/include/llhttp
+
+# A stack that notices being overrun, checked copies, everything relocatable and nothing writable that need not be. The
+# checked copies need an optimising compiler and get in the way of the sanitizers' own.
+HARDEN = -fPIE -fstack-protector-strong \
+    $(if $(findstring -fsanitize,$(CFLAGS)),,$(if $(filter -O1 -O2 -O3 -Os,$(CFLAGS)),-D_FORTIFY_SOURCE=2))
+LDHARDEN = -pie -Wl,-z,relro,-z,now
+
+SAN_CFLAGS = -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
+SAN_MAKE = $(MAKE) --no-print-directory B=build/asan CFLAGS="$(SAN_CFLAGS)"
+COV_MAKE = $(MAKE) --no-print-directory B=build/cov CFLAGS="-O0 -g --coverage"
+
+SRC := $(wildcard src/*.c src/*/*.c)
+LUA := $(wildcard src/lua/*.lua)
+OBJ := $(SRC:%.c=$(B)/%.o)
+LUA_OBJ := $(LUA:%.lua=$(B)/%.o)
+LLHTTP_OBJ := $(B)/llhttp/llhttp.o $(B)/llhttp/api.o $(B)/llhttp/http.o
+LIBS = $(shell $(PKG_CONFIG) --libs $(PKGS)) -levent_openssl -lcrypt -lm -pthread
+
+# One line per step; V=1 shows the commands.
+Q = $(if $(V),,@)
+say = @$(if $(V),:,printf '  %-4s %s\n' $(1) $(2))
+
+all: $(B)/sluice
+
+# ---- building
+
+$(OBJ) $(LLHTTP_OBJ): | tools
+tools:
+	@command -v $(CC) >/dev/null && command -v $(PKG_CONFIG) >/dev/null && $(PKG_CONFIG) --exists $(PKGS) && \
+	  [ -d $(LLHTTP) ] || { echo "A compiler or a library is missing: \`make deps\` installs them (so does \`make run\`)." >&2; exit 1; }
+
+$(B)/sluice: $(OBJ) $(LUA_OBJ) $(LLHTTP_OBJ)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDHARDEN) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+$(B)/%.o: %.c
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CSTD) $(CFLAGS) $(HARDEN) $(WARN) $(CPPFLAGS) -Isrc $(LLHTTP_FLAGS) -MMD -MP -c -o $@ $<
+
+$(B)/llhttp/%.o: $(LLHTTP)/%.c
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) -std=c11 $(CFLAGS) $(HARDEN) $(LLHTTP_FLAGS) -c -o $@ $<
+
+# A script becomes a C string under its own name: src/lua/reserve.lua -> struct script script_reserve.
+$(B)/src/lua/%.c: src/lua/%.lua
+	@mkdir -p $(@D)
+	$(call say,LUA,$<)
+	$(Q){ printf '#include "redis/link.h"\nextern const struct script script_$*;\nconst struct script script_$* = {"$*",\n'; \
+	  sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/.*/"&\\n"/' $<; printf ', 0};\n'; } > $@
+
+$(B)/src/lua/%.o: $(B)/src/lua/%.c
+	$(Q)$(CC) $(CSTD) $(CFLAGS) $(HARDEN) $(CPPFLAGS) -c -o $@ $<
+
+# A unit test names what it links in its first line: /* links: src/base/str.c src/base/mem.c */
+UNIT := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/test_*.c))
+UNIT_LIBS = $(LIBS) $(shell $(PKG_CONFIG) --libs check)
+links = $(addprefix $(B)/,$(patsubst %.lua,%.o,$(patsubst %.c,%.o,$(shell sed -n '1s|^/\* links: \(.*\) \*/$$|\1|p' $(1)))))
+.SECONDEXPANSION:
+$(B)/unit/%: $(B)/tests/unit/%.o $$(call links,tests/unit/$$*.c) $(LLHTTP_OBJ)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDHARDEN) $(LDFLAGS) -o $@ $^ $(UNIT_LIBS)
+
+# The rig: a third party that keeps the time, callers that all come at once, and what judges and draws the two.
+RIG = $(B)/rig/origin $(B)/rig/burst $(B)/rig/judge $(B)/rig/chart
+rig: $(RIG)
+$(B)/rig/origin $(B)/rig/burst: $(B)/rig/%: $(B)/tests/rig/%.o $(B)/tests/rig/net.o $(LLHTTP_OBJ)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDHARDEN) $(LDFLAGS) -o $@ $^ -levent_core
+$(B)/rig/judge $(B)/rig/chart: $(B)/rig/%: $(B)/tests/rig/%.o $(B)/tests/rig/series.o
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDHARDEN) $(LDFLAGS) -o $@ $^ -lm
+
+# ---- running
+
+deps:
+	@sh tests/rig/install.sh build
+
+# exec, so that Ctrl-C and the like reach sluice itself.
+run: deps
+	@$(MAKE) --no-print-directory -j2 all
+	@printf '\nsluice is about to listen on $(LISTEN). In the shell of the program whose calls it shall pace:\n\n'
+	@printf '    export HTTP_PROXY=http://$(LISTEN) http_proxy=http://$(LISTEN)\n'
+	@printf '    export HTTPS_PROXY=http://$(LISTEN) https_proxy=http://$(LISTEN)\n'
+	@printf '    export NO_PROXY=localhost,127.0.0.1 no_proxy=localhost,127.0.0.1\n\nCtrl-C ends it.\n\n'
+	@exec $(B)/sluice -c $(CONF)
+
+demo:
+	@sh tests/rig/install.sh demo
+	@$(MAKE) --no-print-directory -j2 all rig
+	@exec bash tests/rig/demo.sh $(B)
+
+install: all
+	install -D -m 755 $(B)/sluice $(DESTDIR)$(PREFIX)/bin/sluice
+	[ -e $(DESTDIR)$(SYSCONFDIR)/sluice/sluice.ini ] || \
+	  install -D -m 644 conf/sluice.ini $(DESTDIR)$(SYSCONFDIR)/sluice/sluice.ini
+
+# ---- testing
+
+check:
+	@sh tests/rig/install.sh check
+	@$(MAKE) --no-print-directory -j2 all rig units
+	@$(MAKE) --no-print-directory lint-selftest lint
+	@$(MAKE) --no-print-directory unit sim
+	@$(MAKE) --no-print-directory integration
+	@$(MAKE) --no-print-directory asan
+	@echo "check: all passed"
+
+# Two tests at a time, each one's words kept together; all are run before a failure ends it.
+units: $(UNIT)
+unit: units
+	@printf '%s\n' $(UNIT) | xargs -r -P 2 -n 1 sh -c 'words=$$("$$0" 2>&1); rc=$$?; printf "%s\n" "$$words"; exit $$rc'
+
+# The whole once more with every memory access and every undefined operation watched.
+asan:
+	@$(SAN_MAKE) -j2 all units
+	@echo "unit tests, watched by the address and undefined-behaviour sanitizers:"
+	@$(SAN_MAKE) unit
+	@$(SAN_MAKE) integration
+
+PYTESTS = $(dir $(firstword $(wildcard tests/integration/test_*.py))) $(dir $(firstword $(wildcard tests/clients/test_*.py)))
+PYTEST = env -u http_proxy -u https_proxy -u HTTP_PROXY -u HTTPS_PROXY PYTHONDONTWRITEBYTECODE=1 \
+    SLUICE=$(abspath $(B))/sluice RIG=$(abspath $(B))/rig $(PY) -m pytest -p no:cacheprovider -q -x
+REPORTS = $(abspath $(B))/reports
+integration: all rig
+	@rm -rf $(REPORTS); mkdir -p $(REPORTS)
+	@export ASAN_OPTIONS=detect_leaks=1:log_path=$(REPORTS)/asan UBSAN_OPTIONS=print_stacktrace=1:log_path=$(REPORTS)/ubsan; \
+	  for tests in $(PYTESTS); do timeout 280 $(PYTEST) $$tests || exit 1; done
+	@! cat $(REPORTS)/* 2>/dev/null
+
+clients: all
+	@$(PYTEST) tests/clients
+
+# valgrind follows no fork, so tests that expect a child to die are left to the sanitizers.
+VALGRIND_TESTS = $(patsubst tests/unit/%.c,$(B)/unit/%,$(shell grep -LE 'raise_signal|exit_test' tests/unit/test_*.c))
+valgrind: units
+	@set -e; for t in $(VALGRIND_TESTS); do echo "valgrind $$t"; \
+	  CK_FORK=no valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite $$t; done
+
+bench: all rig
+	@bash tests/bench/pacing.sh $(B)
+	@bash tests/bench/waiting.sh $(B)
+
+coverage:
+	@rm -rf build/cov/src build/cov/unit
+	@$(COV_MAKE) -j2 all units
+	@$(COV_MAKE) unit
+	@$(COV_MAKE) integration
+	@bash tests/lint/coverage.sh build/cov
+
+# A fuzz target is tests/fuzz/fuzz_X.c with a first line like a unit test's; it starts from tests/fuzz/corpus/X.
+FUZZ_SECONDS ?= 60
+FUZZ := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_MAKE = $(MAKE) --no-print-directory B=build/fuzz CC=clang CFLAGS="-O1 -g -fsanitize=fuzzer-no-link,address,undefined"
+fuzz:
+	@command -v clang >/dev/null || { echo "fuzz: needs clang (apt-get install clang)" >&2; exit 1; }
+	@$(FUZZ_MAKE) -j2 $(FUZZ:%=build/fuzz/%)
+	@set -e; for t in $(FUZZ); do seeds=tests/fuzz/corpus/$${t#fuzz_}; mkdir -p build/fuzz/corpus/$$t; \
+	  build/fuzz/$$t -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 build/fuzz/corpus/$$t $$([ -d $$seeds ] && echo $$seeds); done
+$(FUZZ:%=$(B)/%): $(B)/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $$(call links,tests/fuzz/fuzz_$$*.c) $(LLHTTP_OBJ)
+	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer,address,undefined -o $@ $^ $(LIBS)
+
+# ---- looking
+
+LINTED = $(wildcard src/*.c src/*/*.c src/*/*.h include/*/*.h)
+lint: $(OBJ) $(LUA_OBJ)
+	@bash tests/lint/lint.sh $(B)
+lint-selftest:
+	@bash tests/lint/selftest.sh
+
+FORMATTED = $(LINTED) $(wildcard tests/*/*.c tests/*/*.h)
+fmt:
+	clang-format -i $(FORMATTED)
+fmt-check:
+	clang-format --dry-run -Werror $(FORMATTED)
+
+clean:
+	rm -rf build
+
+help:
+	@echo "make            build $(B)/sluice                    (CFLAGS, V=1, B=DIR)"
+	@echo "make run        install what is missing, build, run on $(LISTEN) with CONF=$(CONF)"
+	@echo "make demo       40 calls at once against a limit, drawn: one replica, then three on a Redis"
+	@echo "make check      everything the build machine runs: lint, unit, sim, integration, and again under sanitizers"
+	@echo "make unit|sim|lint|integration|asan    parts of it"
+	@echo "make deps       install what building needs"
+	@echo "make clients    integration tests with other people's HTTP clients"
+	@echo "make valgrind   unit tests under valgrind"
+	@echo "make coverage   lines that the tests reach, per file"
+	@echo "make fuzz       FUZZ_SECONDS=$(FUZZ_SECONDS) for each of tests/fuzz"
+	@echo "make bench      pacing under a burst, memory per waiting request; tables"
+	@echo "make fmt        clang-format; fmt-check only looks"
+	@echo "make install    PREFIX=$(PREFIX) DESTDIR="
+	@echo "make clean"
+
+-include tests/sim/sim.mk
+ifeq ($(wildcard tests/sim/sim.mk),)
+sim:
+endif
+
+-include $(OBJ:.o=.d) $(patsubst %,$(B)/tests/unit/%.d,$(notdir $(UNIT))) $(wildcard $(B)/tests/rig/*.d)
+.PHONY: all tools deps run demo install check units unit asan sim integration clients valgrind bench coverage fuzz rig \
+    lint lint-selftest fmt fmt-check clean help
+.PRECIOUS: $(B)/%.o $(B)/src/lua/%.c
