@@ -1,0 +1,125 @@
+#ifndef SLUICE_CONF_POLICY_H
+#define SLUICE_CONF_POLICY_H
+/*
+ * Settings as the rest of the program sees them: immutable once loaded. A policy is what one destination (or
+ * [default]) asks for, and is reference-counted: an exchange keeps the policy it came in under.
+ */
+#include "base/addr.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum on_redis_down { REDIS_DOWN_HOLD, REDIS_DOWN_RESERVE, REDIS_DOWN_REJECT, REDIS_DOWN_OPEN };
+enum strict_mode { STRICT_WINDOW, STRICT_GAP };
+enum unlisted_mode { UNLISTED_PACE, UNLISTED_PASS, UNLISTED_DENY };
+enum private_mode { PRIVATE_DENY, PRIVATE_ALLOW, PRIVATE_LIST };
+
+/* One entry of `hosts`. */
+struct host_pattern {
+    char *host;    /* lower case, no brackets, no trailing dot; for "*.suffix" the suffix without "*." */
+    bool wildcard; /* "*.suffix": any name below, not the suffix itself */
+    uint16_t port; /* 0 = every port */
+};
+
+struct policy {
+    uint32_t magic;
+    uint32_t refs;
+    char *label; /* section's label; "default" for [default] */
+    unsigned line;
+    struct host_pattern *hosts;
+    unsigned hosts_count;
+
+    struct rate rate;
+    enum strict_mode strict;
+    int64_t max_queue;
+    int64_t max_wait_us;
+    enum on_redis_down on_redis_down;
+    int64_t outage_permits; /* on_redis_down = reserve: permits of this replica, per period */
+    int64_t replicas_max;
+
+    int64_t late_us;        /* L: how late a release may be after its slot */
+    int64_t path_jitter_us; /* J: jitter assumed on the way to the third party */
+    int64_t horizon_us;     /* H: no slot is handed out further ahead */
+
+    int64_t connect_timeout_us;
+    int64_t response_timeout_us; /* from the last byte sent to the first byte of the response */
+    int64_t body_timeout_us;     /* longest silence inside a body */
+    int64_t upstream_idle_us;    /* how long an unused connection is kept */
+    int64_t tunnel_idle_us;      /* longest silence in a tunnel */
+    int64_t max_connections;     /* to one origin */
+};
+
+struct policy *policy_get(struct policy *policy);
+void policy_put(struct policy *policy);
+
+struct port_range {
+    uint16_t first, last;
+};
+
+struct proxy_conf {
+    struct addr *listen;
+    unsigned listen_count;
+    enum unlisted_mode unlisted;
+    struct port_range *connect_ports;
+    unsigned connect_ports_count;
+    char *auth;                 /* htpasswd file; NULL = anybody */
+    struct cidr *allow_clients; /* none = anybody */
+    unsigned allow_clients_count;
+    enum private_mode private_mode;
+    struct cidr *private_upstreams; /* allowed ones, with PRIVATE_LIST */
+    unsigned private_upstreams_count;
+    int64_t max_connections;  /* callers at once, in all */
+    int64_t max_queued_bytes; /* request bytes held in user space for waiting exchanges, in all */
+    int64_t max_head_bytes;
+    int64_t max_headers;
+    int64_t head_timeout_us;      /* to receive a whole request head, from its first byte */
+    int64_t keepalive_timeout_us; /* idle time between requests of one caller */
+    int64_t drain_timeout_us;
+    int64_t dns_ttl_us;
+    int64_t resolver_threads;
+    bool server_timing;
+    enum log_level log_level;
+    enum log_format log_format;
+    char *log_file; /* NULL = standard error */
+};
+
+struct redis_conf {
+    char *url; /* for people, password masked; NULL = no Redis: slots come from this process alone */
+    bool unix_socket;
+    bool tls;
+    char *host; /* or the socket's path */
+    uint16_t port;
+    char *user, *password; /* NULL = none */
+    int64_t database;
+    char *prefix;       /* of every key */
+    int64_t timeout_us; /* of one command */
+    int64_t connect_timeout_us;
+};
+
+struct conf_route_index; /* exact hosts and suffixes */
+
+struct conf {
+    uint32_t magic;
+    struct proxy_conf proxy;
+    struct redis_conf redis;
+    struct policy *fallback;  /* [default] */
+    struct policy **policies; /* every [destination], in file order */
+    unsigned policies_count;
+    struct conf_route_index *index;
+};
+
+/* The policy of the most specific pattern for a host (lower case, no brackets or trailing dot) and port, or NULL for an
+ * unlisted one. exact:port > exact > longest suffix:port > longest suffix; a longer suffix wins over a shorter one with
+ * a port. Constant time per label of the name. */
+struct policy *conf_route(const struct conf *conf, const char *host, uint16_t port);
+
+/* Everything that a release can be displaced by (D of the pacing proof) and the spacing of slots: ceil((W + D)(1 + rho)
+ * / N), or with STRICT_GAP ceil((W / N + D)(1 + rho)). N is what the replicas share: with REDIS_DOWN_RESERVE,
+ * rate.count less outage_permits * replicas_max. Microseconds. */
+int64_t policy_displacement_us(const struct policy *policy);
+int64_t policy_interval_us(const struct policy *policy);
+
+#endif

@@ -1,0 +1,21 @@
+#ifndef SLUICE_CONF_BUILD_H
+#define SLUICE_CONF_BUILD_H
+/* The pieces a struct conf is built from and taken apart with. */
+#include "conf/draft.h"
+#include "conf/policy.h"
+
+/* An unfilled policy with one reference. */
+struct policy *policy_new(const char *label, unsigned line);
+/* A policy that has everything of `from` except its label, line and hosts. */
+struct policy *policy_inherit(const struct policy *from, const char *label, unsigned line);
+
+/* Indexes the patterns of conf->policies; a pattern that two of them claim is reported. `sections[i]` is where
+ * policies[i] comes from. */
+void route_build(struct conf *conf, const struct section *const *sections, struct report *report);
+void route_free(struct conf_route_index *index);
+
+/* Reports settings that contradict each other, and warnings. */
+void check_conf(const struct conf *conf, const struct draft *draft, const struct section *const *sections,
+                struct report *report);
+
+#endif

@@ -1,0 +1,252 @@
+/*
+ * What single values can't tell: settings that contradict each other, rules that nothing can reach, and choices that do
+ * something other than they seem to.
+ *
+ * A contradiction is reported where one of its keys is written. A destination that merely inherits both halves stays
+ * silent, since [default] has been told already; with ten thousand destinations that is the difference between one line
+ * and ten thousand.
+ */
+#include "base/mem.h"
+#include "conf/build.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* One policy and where it was written. */
+struct subject {
+    struct report *report;
+    const struct conf *conf;
+    const struct policy *policy;
+    const struct section *section; /* NULL: all defaults */
+    bool redis;                    /* there is one, or would be but for a mistake in its url */
+};
+
+/* Where a remark about `keys` (NULL-terminated) belongs: the last of them that is set. False when the section sets
+ * none. */
+static bool place_of(const struct subject *subject, const char *const *keys, struct place *place)
+{
+    *place = (struct place){subject->report, 0, NULL, NULL};
+    for (size_t i = 0; keys[i] != NULL; i++) {
+        unsigned at = section_line_of(subject->section, keys[i]);
+        if (at > place->line) {
+            *place = (struct place){subject->report, at, subject->section->title, keys[i]};
+        }
+    }
+    return place->line > 0;
+}
+
+static void check_horizon(const struct subject *subject)
+{
+    static const char *const keys[] = {"horizon", "late", NULL};
+    const struct policy *policy = subject->policy;
+    char horizon[32], late[32];
+    struct place place;
+
+    if (policy->horizon_us < policy->late_us && place_of(subject, keys, &place)) {
+        str_format_duration(policy->horizon_us, horizon);
+        str_format_duration(policy->late_us, late);
+        report_error(&place, "the horizon of %s is shorter than late, %s", horizon, late);
+    }
+}
+
+static void check_reserve(const struct subject *subject)
+{
+    static const char *const keys[] = {"outage_permits", "replicas_max", "on_redis_down", "rate", NULL};
+    const struct policy *policy = subject->policy;
+    struct place place;
+
+    if (policy->on_redis_down != REDIS_DOWN_RESERVE || !place_of(subject, keys, &place)) {
+        return;
+    }
+    int64_t reserved = policy->outage_permits * policy->replicas_max; /* at most 1e6 * 1e4 */
+    if (policy->outage_permits == 0) {
+        report_error(&place, "on_redis_down = reserve needs outage_permits of at least 1");
+    } else if (reserved > policy->rate.count) {
+        report_error(&place,
+                     "%" PRId64 " outage_permits for each of %" PRId64 " replicas_max are %" PRId64
+                     ", more than the %" PRId64 " of rate",
+                     policy->outage_permits, policy->replicas_max, reserved, policy->rate.count);
+    } else if (reserved == policy->rate.count) {
+        report_error(&place,
+                     "%" PRId64 " outage_permits for each of %" PRId64
+                     " replicas_max are all of rate, nothing is left while Redis is there",
+                     policy->outage_permits, policy->replicas_max);
+    }
+}
+
+/* Slots are further apart than the rate alone asks for; with a short period that costs much of it. */
+static void check_cost(const struct subject *subject)
+{
+    static const char *const keys[] = {"rate", "strict", "late", "path_jitter", NULL};
+    const struct policy *policy = subject->policy;
+    int64_t interval = policy_interval_us(policy);
+    int64_t ideal = policy->rate.period_us / policy->rate.count;
+    struct place place;
+
+    if (policy->on_redis_down == REDIS_DOWN_RESERVE || interval - ideal <= ideal / 5 ||
+        !place_of(subject, keys, &place)) {
+        return;
+    }
+    report_warning(&place, "slots are %" PRId64 ".%03" PRId64 " ms apart to be strict, which uses %d%% of the rate; %s",
+                   interval / 1000, interval % 1000, (int)(ideal * 100 / interval),
+                   policy->strict == STRICT_GAP ? "strict = window costs less"
+                                                : "a longer PERIOD with as large a COUNT costs less");
+}
+
+/* Permits of the reserve are used by each replica by itself, so two may be used at the same time. */
+static void check_gap(const struct subject *subject)
+{
+    static const char *const keys[] = {"strict", "on_redis_down", NULL};
+    const struct policy *policy = subject->policy;
+    struct place place;
+
+    if (policy->strict == STRICT_GAP && policy->on_redis_down == REDIS_DOWN_RESERVE &&
+        place_of(subject, keys, &place)) {
+        report_warning(&place,
+                       "while Redis is gone, on_redis_down = reserve keeps the rate but not the gaps of strict = gap");
+    }
+}
+
+static void check_wait(const struct subject *subject)
+{
+    static const char *const keys[] = {"max_wait", "rate", NULL};
+    const struct policy *policy = subject->policy;
+    int64_t interval = policy_interval_us(policy);
+    char wait[32];
+    struct place place;
+
+    if (policy->max_wait_us < interval && place_of(subject, keys, &place)) {
+        str_format_duration(policy->max_wait_us, wait);
+        report_warning(&place,
+                       "max_wait of %s is shorter than the %" PRId64 ".%03" PRId64
+                       " ms between slots: hardly anything can wait its turn",
+                       wait, interval / 1000, interval % 1000);
+    }
+}
+
+static void check_outage(const struct subject *subject)
+{
+    static const char *const down[] = {"on_redis_down", NULL}, *const permits[] = {"outage_permits", NULL};
+    const struct policy *policy = subject->policy;
+    struct place place;
+
+    if (!subject->redis && policy->on_redis_down != REDIS_DOWN_HOLD && place_of(subject, down, &place)) {
+        report_warning(&place, "has no effect without [redis]");
+    }
+    if (policy->on_redis_down != REDIS_DOWN_RESERVE && policy->outage_permits > 0 &&
+        place_of(subject, permits, &place)) {
+        report_warning(&place, "has no effect without on_redis_down = reserve");
+    }
+    if (policy->on_redis_down == REDIS_DOWN_OPEN && subject->redis && place_of(subject, down, &place)) {
+        report_warning(&place, "without Redis each process sends at the full rate: together they exceed it");
+    }
+}
+
+static bool is_listed(const struct proxy_conf *proxy, const struct addr *addr)
+{
+    for (unsigned i = 0; i < proxy->private_upstreams_count; i++) {
+        if (cidr_contains(&proxy->private_upstreams[i], addr)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_refused(const struct proxy_conf *proxy, const struct host_pattern *pattern)
+{
+    struct addr addr;
+
+    if (proxy->private_mode == PRIVATE_ALLOW || pattern->wildcard ||
+        !addr_parse_literal(slice_of(pattern->host), 0, &addr)) {
+        return false;
+    }
+    return addr_is_private(&addr) && !(proxy->private_mode == PRIVATE_LIST && is_listed(proxy, &addr));
+}
+
+/* localhost and all below it are loopback, RFC 6761 section 6.3. */
+static bool is_localhost(const char *host)
+{
+    size_t len = strlen(host);
+
+    return strcmp(host, "localhost") == 0 || (len > 10 && strcmp(host + len - 10, ".localhost") == 0);
+}
+
+static void check_reach(const struct subject *subject)
+{
+    const struct policy *policy = subject->policy;
+    const struct proxy_conf *proxy = &subject->conf->proxy;
+    unsigned line = section_line_of(subject->section, "hosts");
+    struct place place = {subject->report, line != 0 ? line : policy->line, subject->section->title,
+                          line != 0 ? "hosts" : NULL};
+
+    for (unsigned i = 0; i < policy->hosts_count; i++) {
+        const char *host = policy->hosts[i].host;
+        if (is_refused(proxy, &policy->hosts[i])) {
+            report_error(&place,
+                         "%s: a private address, which private_upstreams in [proxy] refuses: nothing can reach this",
+                         host);
+        } else if (proxy->private_mode == PRIVATE_DENY && is_localhost(host)) {
+            report_warning(&place, "%s: usually a loopback address, which private_upstreams in [proxy] refuses", host);
+        }
+    }
+}
+
+static void check_policy(const struct subject *subject)
+{
+    check_horizon(subject);
+    check_reserve(subject);
+    check_cost(subject);
+    check_gap(subject);
+    check_wait(subject);
+    check_outage(subject);
+}
+
+static void check_redis(const struct conf *conf, const struct section *section, struct report *report)
+{
+    /* not when there is a url with a mistake in it */
+    if (section != NULL && conf->redis.url == NULL && section_line_of(section, "url") == 0) {
+        report_error(&(struct place){report, section->line, section->title, NULL},
+                     "url is missing; leave the section out to do without Redis");
+    }
+}
+
+static bool is_loopback(const struct addr *addr)
+{
+    if (addr->sa.sa_family == AF_INET) {
+        return ntohl(addr->v4.sin_addr.s_addr) >> 24 == 127;
+    }
+    return IN6_IS_ADDR_LOOPBACK(&addr->v6.sin6_addr);
+}
+
+static void check_access(const struct conf *conf, const struct section *section, struct report *report)
+{
+    const struct proxy_conf *proxy = &conf->proxy;
+    char text[ADDR_TEXT_BYTES];
+
+    if (proxy->auth != NULL || proxy->allow_clients_count > 0) {
+        return;
+    }
+    for (unsigned i = 0; i < proxy->listen_count; i++) {
+        if (!is_loopback(&proxy->listen[i])) {
+            addr_format(&proxy->listen[i], false, text);
+            report_warning(&(struct place){report, section_line_of(section, "listen"), "proxy", "listen"},
+                           "whoever can reach %s can use this proxy; set auth or allow_clients", text);
+        }
+    }
+}
+
+void check_conf(const struct conf *conf, const struct draft *draft, const struct section *const *sections,
+                struct report *report)
+{
+    bool redis = section_line_of(draft_find(draft, IN_REDIS), "url") != 0;
+    struct subject fallback = {report, conf, conf->fallback, draft_find(draft, IN_DEFAULT), redis};
+
+    check_access(conf, draft_find(draft, IN_PROXY), report);
+    check_redis(conf, draft_find(draft, IN_REDIS), report);
+    check_policy(&fallback);
+    for (unsigned i = 0; i < conf->policies_count; i++) {
+        struct subject subject = {report, conf, conf->policies[i], sections[i], redis};
+        check_policy(&subject);
+        check_reach(&subject);
+    }
+}

@@ -1,0 +1,231 @@
+/*
+ * Every setting there is, one row each.
+ *
+ * A row carries its default as text and not as a number, so that defaults go through the same parser as a file: a
+ * default that its own range refuses cannot be shipped, and what --help-config prints is what one would write. Offsets
+ * point into the struct that the section fills; types that fill more than one field (lists, the Redis URL) ignore
+ * theirs.
+ *
+ * To add a setting: a field in conf/policy.h, a row here, a line in conf/sluice.ini and in the README. The unit test
+ * and tests/lint/optscan.sh refuse a row without the latter two.
+ */
+#include "conf/keys.h"
+
+#include "base/clock.h"
+#include "conf/policy.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MS CLOCK_MS_US
+#define SECOND CLOCK_SECOND_US
+#define MINUTE (60 * SECOND)
+#define HOUR (60 * MINUTE)
+#define DAY (24 * HOUR)
+#define KIB INT64_C(1024)
+#define MIB (1024 * KIB)
+#define GIB (1024 * MIB)
+
+/* [default] and, inherited, every [destination NAME]. */
+#define IN_POLICY (IN_DEFAULT | IN_DESTINATION)
+
+#define PROXY(field) offsetof(struct proxy_conf, field)
+#define REDIS(field) offsetof(struct redis_conf, field)
+#define POLICY(field) offsetof(struct policy, field)
+
+static const char *const unlisted_choices[] = {"pace", "pass", "deny", NULL};
+static const char *const level_choices[] = {"debug", "info", "warn", "error", NULL};
+static const char *const format_choices[] = {"logfmt", "json", NULL};
+static const char *const strict_choices[] = {"window", "gap", NULL};
+static const char *const down_choices[] = {"hold", "reserve", "reject", "open", NULL};
+static const char *const switch_choices[] = {"off", "on", NULL};
+
+/* clang-format off */
+static const struct key table[] = {
+{IN_PROXY, "listen", KEY_LISTEN, PROXY(listen), "127.0.0.1:3128", 0, 0, "ADDRESS:PORT list", NULL, false,
+ "Where callers connect: one or several addresses."},
+{IN_PROXY, "unlisted", KEY_CHOICE, PROXY(unlisted), "pace", 0, 0, "choice", unlisted_choices, true,
+ "Hosts without a section: pace: each by the values of [default]; pass: at once; deny: refuse."},
+{IN_PROXY, "connect_ports", KEY_PORTS, PROXY(connect_ports), "443", 0, 0, "PORT or FIRST-LAST list", NULL, true,
+ "Ports that CONNECT may open tunnels to."},
+{IN_PROXY, "auth", KEY_PATH, PROXY(auth), NULL, 0, 0, "htpasswd file", NULL, true,
+ "Users who may use this proxy (Basic). Not set: whoever can reach the port."},
+{IN_PROXY, "allow_clients", KEY_CLIENTS, PROXY(allow_clients), NULL, 0, 0, "CIDR list", NULL, true,
+ "Addresses that may use this proxy. Not set: every address."},
+{IN_PROXY, "private_upstreams", KEY_UPSTREAMS, PROXY(private_mode), "deny", 0, 0, "deny, allow or CIDR list", NULL,
+ true,
+ "Whether private, loopback and link-local addresses may be connected to; a list allows just those."},
+{IN_PROXY, "max_connections", KEY_COUNT, PROXY(max_connections), "9000", 1, 1000000, "callers", NULL, true,
+ "Connections from callers at once."},
+{IN_PROXY, "max_queued_bytes", KEY_SIZE, PROXY(max_queued_bytes), "256m", 64 * KIB, 64 * GIB, "size", NULL, true,
+ "Memory for the bodies of all waiting requests together."},
+{IN_PROXY, "max_head_bytes", KEY_SIZE, PROXY(max_head_bytes), "32k", KIB, MIB, "size", NULL, true,
+ "Longest request line and headers together."},
+{IN_PROXY, "max_headers", KEY_COUNT, PROXY(max_headers), "100", 1, 1000, "fields", NULL, true,
+ "Most header fields in one message."},
+{IN_PROXY, "head_timeout", KEY_DURATION, PROXY(head_timeout_us), "30s", 10 * MS, HOUR, "duration", NULL, true,
+ "Time for a caller to send a whole request head, from its first byte."},
+{IN_PROXY, "keepalive_timeout", KEY_DURATION, PROXY(keepalive_timeout_us), "75s", 10 * MS, DAY, "duration", NULL, true,
+ "How long a caller's connection may be idle between requests."},
+{IN_PROXY, "drain_timeout", KEY_DURATION, PROXY(drain_timeout_us), "30s", 0, DAY, "duration", NULL, true,
+ "At shutdown, time for requests under way to finish."},
+{IN_PROXY, "dns_ttl", KEY_DURATION, PROXY(dns_ttl_us), "30s", 0, DAY, "duration", NULL, true,
+ "How long a resolved name is remembered."},
+{IN_PROXY, "resolver_threads", KEY_COUNT, PROXY(resolver_threads), "4", 1, 64, "threads", NULL, false,
+ "Names that can be resolved at the same time."},
+{IN_PROXY, "server_timing", KEY_SWITCH, PROXY(server_timing), "off", 0, 0, "choice", switch_choices, true,
+ "Tell callers how long their request waited, in a Server-Timing field."},
+{IN_PROXY, "log_level", KEY_CHOICE, PROXY(log_level), "info", 0, 0, "choice", level_choices, true,
+ "Least important events that are logged."},
+{IN_PROXY, "log_format", KEY_CHOICE, PROXY(log_format), "logfmt", 0, 0, "choice", format_choices, false,
+ "Form of a log line."},
+{IN_PROXY, "log_file", KEY_PATH, PROXY(log_file), "-", 0, 0, "file, - = standard error", NULL, false,
+ "Where the log goes."},
+
+{IN_REDIS, "url", KEY_URL, REDIS(url), NULL, 0, 0, "redis://, rediss:// or unix:/path", NULL, false,
+ "The Redis that all replicas share. Not set: this process alone keeps the rates."},
+{IN_REDIS, "prefix", KEY_PREFIX, REDIS(prefix), "sluice", 0, 0, "text", NULL, false,
+ "Beginning of every key in Redis. Replicas that share rates share it."},
+{IN_REDIS, "timeout", KEY_DURATION, REDIS(timeout_us), "500ms", 10 * MS, MINUTE, "duration", NULL, false,
+ "Time for one answer before Redis counts as gone."},
+{IN_REDIS, "connect_timeout", KEY_DURATION, REDIS(connect_timeout_us), "2s", 10 * MS, MINUTE, "duration", NULL, false,
+ "Time for one attempt to connect."},
+
+{IN_DESTINATION, "hosts", KEY_HOSTS, POLICY(hosts), NULL, 0, 0, "HOST[:PORT] or *.SUFFIX[:PORT] list",
+ NULL, true,
+ "Hosts that share this destination's rate. Not set: the section's name is the host."},
+{IN_POLICY, "rate", KEY_RATE, POLICY(rate), "10/s", 0, 0, "COUNT/PERIOD", NULL, true,
+ "Never more than COUNT requests in any PERIOD, over all replicas, evenly spaced."},
+{IN_POLICY, "strict", KEY_CHOICE, POLICY(strict), "window", 0, 0, "choice", strict_choices, true,
+ "window: never more than COUNT in any PERIOD; gap: never two closer than PERIOD/COUNT (costs more of the rate)."},
+{IN_POLICY, "max_queue", KEY_COUNT, POLICY(max_queue), "1000", 1, 1000000, "requests", NULL, true,
+ "Requests that may wait in this process; one more is refused with 429."},
+{IN_POLICY, "max_wait", KEY_DURATION, POLICY(max_wait_us), "30s", MS, DAY, "duration", NULL, true,
+ "Longest wait; a request that would wait longer is refused at once with 429."},
+{IN_POLICY, "on_redis_down", KEY_CHOICE, POLICY(on_redis_down), "hold", 0, 0, "choice", down_choices, true,
+ "Without Redis, hold: keep waiting; reserve: use permits set aside; reject: refuse; open: each process by itself."},
+{IN_POLICY, "outage_permits", KEY_COUNT, POLICY(outage_permits), "0", 0, 1000000, "requests", NULL, true,
+ "For on_redis_down = reserve: requests per PERIOD each replica may send without Redis, kept out of the rate always."},
+{IN_POLICY, "replicas_max", KEY_COUNT, POLICY(replicas_max), "4", 1, 10000, "replicas", NULL, true,
+ "For on_redis_down = reserve: most replicas that will ever run at once."},
+{IN_POLICY, "late", KEY_DURATION, POLICY(late_us), "10ms", MS, SECOND, "duration", NULL, true,
+ "How late a request may leave after its slot; later ones give the slot up. Larger costs a little of the rate."},
+{IN_POLICY, "path_jitter", KEY_DURATION, POLICY(path_jitter_us), "2ms", 0, SECOND, "duration", NULL, true,
+ "Variation of the way to the third party that the rate must survive."},
+{IN_POLICY, "horizon", KEY_DURATION, POLICY(horizon_us), "1s", 10 * MS, MINUTE, "duration", NULL, true,
+ "No slot is taken further ahead than this. Not shorter than late."},
+{IN_POLICY, "connect_timeout", KEY_DURATION, POLICY(connect_timeout_us), "10s", 10 * MS, 5 * MINUTE, "duration", NULL,
+ true,
+ "Time to connect to the third party, TLS included."},
+{IN_POLICY, "response_timeout", KEY_DURATION, POLICY(response_timeout_us), "10m", 10 * MS, DAY, "duration", NULL, true,
+ "Time from the last byte of a request to the first of its response."},
+{IN_POLICY, "body_timeout", KEY_DURATION, POLICY(body_timeout_us), "5m", 10 * MS, DAY, "duration", NULL, true,
+ "Longest silence inside a body."},
+{IN_POLICY, "upstream_idle", KEY_DURATION, POLICY(upstream_idle_us), "4s", 0, HOUR, "duration", NULL, true,
+ "How long an unused connection to the third party is kept."},
+{IN_POLICY, "tunnel_idle", KEY_DURATION, POLICY(tunnel_idle_us), "10m", 10 * MS, DAY, "duration", NULL, true,
+ "Longest silence in a CONNECT tunnel."},
+{IN_POLICY, "max_connections", KEY_COUNT, POLICY(max_connections), "256", 1, 65535, "connections", NULL, true,
+ "Connections to one origin at once."},
+};
+/* clang-format on */
+
+#define TABLE_COUNT (sizeof table / sizeof table[0])
+
+const struct key *keys_all(size_t *count)
+{
+    *count = TABLE_COUNT;
+    return table;
+}
+
+const struct key *key_find(enum key_scope scope, struct slice name)
+{
+    for (size_t i = 0; i < TABLE_COUNT; i++) {
+        if ((table[i].scope & scope) != 0 && slice_is(name, table[i].name)) {
+            return &table[i];
+        }
+    }
+    return NULL;
+}
+
+const char *key_nearest(enum key_scope scope, const char *name)
+{
+    const char *names[TABLE_COUNT + 1];
+    size_t count = 0;
+
+    for (size_t i = 0; i < TABLE_COUNT; i++) {
+        if ((table[i].scope & scope) != 0) {
+            names[count++] = table[i].name;
+        }
+    }
+    names[count] = NULL;
+    return str_nearest(name, names);
+}
+
+static const char *scope_name(enum key_scope scope)
+{
+    switch (scope) {
+    case IN_PROXY:
+        return "[proxy]";
+    case IN_REDIS:
+        return "[redis]";
+    case IN_DEFAULT:
+        return "[default]";
+    case IN_DESTINATION:
+        return "[destination NAME]";
+    }
+    wrong("no such kind of section");
+}
+
+const char *key_home(struct slice name)
+{
+    static const enum key_scope order[] = {IN_PROXY, IN_REDIS, IN_DEFAULT, IN_DESTINATION};
+
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+        if (key_find(order[i], name) != NULL) {
+            return order[i] == IN_DEFAULT ? "[default] or [destination NAME]" : scope_name(order[i]);
+        }
+    }
+    return NULL;
+}
+
+void size_format(int64_t bytes, char out[32])
+{
+    static const struct {
+        int64_t bytes;
+        const char *suffix;
+    } units[] = {{GIB, "g"}, {MIB, "m"}, {KIB, "k"}};
+
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if (bytes != 0 && bytes % units[i].bytes == 0) {
+            (void)snprintf(out, 32, "%" PRId64 "%s", bytes / units[i].bytes, units[i].suffix);
+            return;
+        }
+    }
+    (void)snprintf(out, 32, "%" PRId64, bytes);
+}
+
+static void format_number(enum key_type type, int64_t value, char out[32])
+{
+    if (type == KEY_DURATION) {
+        str_format_duration(value, out);
+    } else if (type == KEY_SIZE) {
+        size_format(value, out);
+    } else {
+        (void)snprintf(out, 32, "%" PRId64, value);
+    }
+}
+
+bool key_range(const struct key *key, char out[80])
+{
+    char least[32], most[32];
+
+    if (key->max == 0) {
+        return false;
+    }
+    format_number(key->type, key->min, least);
+    format_number(key->type, key->max, most);
+    (void)snprintf(out, 80, "%s to %s", least, most);
+    return true;
+}

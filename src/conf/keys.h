@@ -1,0 +1,57 @@
+#ifndef SLUICE_CONF_KEYS_H
+#define SLUICE_CONF_KEYS_H
+/* The one table of settings. Parsing, range errors, printing back, --help-config and the lint of the example all read
+ * it. */
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The kinds of section, as bits: a key of [default] may stand in [destination NAME] as well. */
+enum key_scope { IN_PROXY = 1, IN_REDIS = 2, IN_DEFAULT = 4, IN_DESTINATION = 8 };
+
+enum key_type {
+    KEY_COUNT,     /* int64_t */
+    KEY_DURATION,  /* int64_t, microseconds */
+    KEY_SIZE,      /* int64_t, bytes */
+    KEY_RATE,      /* struct rate */
+    KEY_CHOICE,    /* an enum, numbered as in `choices` */
+    KEY_SWITCH,    /* bool */
+    KEY_PATH,      /* char *, NULL for "-" */
+    KEY_PREFIX,    /* char * */
+    KEY_LISTEN,    /* proxy_conf.listen */
+    KEY_PORTS,     /* proxy_conf.connect_ports */
+    KEY_CLIENTS,   /* proxy_conf.allow_clients */
+    KEY_UPSTREAMS, /* proxy_conf.private_mode and .private_upstreams */
+    KEY_URL,       /* all of redis_conf that a URL can say */
+    KEY_HOSTS,     /* policy.hosts */
+};
+
+struct key {
+    unsigned scope; /* of enum key_scope */
+    const char *name;
+    enum key_type type;
+    size_t offset;       /* in proxy_conf, redis_conf or policy, by scope */
+    const char *initial; /* default as one would write it; NULL = not set */
+    int64_t min, max;    /* in the unit of the field; both 0 where a range means nothing */
+    const char *unit;    /* what the number counts, or how the value is written */
+    const char *const *choices;
+    bool reloadable;
+    const char *help;
+};
+
+/* Every key in the order of the manual; `count` receives how many. */
+const struct key *keys_all(size_t *count);
+/* The key of that name in that kind of section, or NULL. */
+const struct key *key_find(enum key_scope scope, struct slice name);
+/* A name valid in that kind of section that may have been meant, or NULL. */
+const char *key_nearest(enum key_scope scope, const char *name);
+/* The section another kind of section's key of that name belongs to, as "[proxy]", or NULL. */
+const char *key_home(struct slice name);
+/* "1ms to 1d": the range in the key's own unit, into `out`. False for keys without one. */
+bool key_range(const struct key *key, char out[80]);
+/* "10m", "512", the largest unit that is exact. */
+void size_format(int64_t bytes, char out[32]);
+
+#endif

@@ -1,0 +1,104 @@
+/*
+ * The life of a policy, and the spacing of its slots.
+ *
+ * Why slots are further apart than W / N (N requests per W): a release may be displaced from its slot, by up to `late`
+ * when the process is slow, `path_jitter` on the way, and a step of the clock that nobody could notice (3 ms: larger
+ * ones show in the round trips to Redis). Call the sum D. N + 1 releases have N intervals between the first and the
+ * last slot, and may be pushed together by D; so with N * I >= (W + D) they still span more than W, and no window of
+ * length W holds more than N. The clocks of two machines run at rates that differ by less than rho = 1/1000, which the
+ * last factor pays for. With STRICT_GAP the same is asked of each neighbouring pair: I >= W / N + D.
+ *
+ * With on_redis_down = reserve, replicas_max * outage_permits of the N are each replica's own, outside the shared slots
+ * and at any time; the shared slots are spaced for what is left.
+ *
+ * All in integers, rounded up: one microsecond short would be one request over the limit, some day.
+ */
+#include "conf/policy.h"
+
+#include "base/mem.h"
+#include "conf/build.h"
+
+#define POLICY_MAGIC 0x504f4c49u
+#define CLOCK_STEP_US (3 * CLOCK_MS_US)
+/* 1 + rho as a fraction */
+#define RATE_ERROR_OVER 1001
+#define RATE_ERROR_UNDER 1000
+
+__extension__ typedef __int128 wide;
+
+struct policy *policy_new(const char *label, unsigned line)
+{
+    struct policy *policy = mem_zalloc(sizeof *policy);
+
+    policy->magic = POLICY_MAGIC;
+    policy->refs = 1;
+    policy->label = mem_strdup(label);
+    policy->line = line;
+    return policy;
+}
+
+struct policy *policy_inherit(const struct policy *from, const char *label, unsigned line)
+{
+    must_be(from, POLICY_MAGIC);
+    struct policy *policy = mem_alloc(sizeof *policy);
+
+    *policy = *from;
+    policy->refs = 1;
+    policy->label = mem_strdup(label);
+    policy->line = line;
+    policy->hosts = NULL;
+    policy->hosts_count = 0;
+    return policy;
+}
+
+struct policy *policy_get(struct policy *policy)
+{
+    must_be(policy, POLICY_MAGIC);
+    must(policy->refs > 0 && policy->refs < UINT32_MAX);
+    policy->refs++;
+    return policy;
+}
+
+void policy_put(struct policy *policy)
+{
+    must_be(policy, POLICY_MAGIC);
+    must(policy->refs > 0);
+    if (--policy->refs > 0) {
+        return;
+    }
+    for (unsigned i = 0; i < policy->hosts_count; i++) {
+        mem_free(policy->hosts[i].host);
+    }
+    mem_free(policy->hosts);
+    mem_free(policy->label);
+    policy->magic = ~POLICY_MAGIC;
+    mem_free(policy);
+}
+
+int64_t policy_displacement_us(const struct policy *policy)
+{
+    return policy->late_us + policy->path_jitter_us + CLOCK_STEP_US;
+}
+
+/* N of the shared slots. */
+static int64_t shared_count(const struct policy *policy)
+{
+    wide count = policy->rate.count;
+
+    if (policy->on_redis_down == REDIS_DOWN_RESERVE) {
+        count -= (wide)policy->outage_permits * policy->replicas_max;
+    }
+    return count < 1 ? 1 : (int64_t)count;
+}
+
+int64_t policy_interval_us(const struct policy *policy)
+{
+    wide count = shared_count(policy);
+    wide displacement = policy_displacement_us(policy);
+    /* (W / N + D) is (W + D * N) / N */
+    wide span = policy->rate.period_us + displacement * (policy->strict == STRICT_GAP ? count : 1);
+    wide under = count * RATE_ERROR_UNDER;
+    wide interval = (span * RATE_ERROR_OVER + under - 1) / under;
+
+    return interval > INT64_MAX ? INT64_MAX : (int64_t)interval;
+}
