@@ -1,0 +1,71 @@
+#include "redis/secure.h"
+
+#include "base/addr.h"
+
+#include <openssl/err.h>
+#include <openssl/x509.h>
+#include <openssl/x509v3.h>
+
+/*
+ * The system's authorities by the paths built into OpenSSL. Not SSL_CTX_set_default_verify_paths(): that lets
+ * SSL_CERT_FILE and SSL_CERT_DIR in the environment decide whom to trust.
+ */
+static void trust_system(SSL_CTX *context)
+{
+    if (SSL_CTX_load_verify_file(context, X509_get_default_cert_file()) != 1) {
+        ERR_clear_error(); /* Debian has the directory only */
+    }
+    if (SSL_CTX_load_verify_dir(context, X509_get_default_cert_dir()) != 1) {
+        ERR_clear_error();
+    }
+}
+
+SSL_CTX *secure_context(const char *ca_file)
+{
+    SSL_CTX *context = SSL_CTX_new(TLS_client_method());
+
+    must(context != NULL);
+    must(SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1);
+    /* a peer that closes without close_notify is plainly gone; RESP itself tells a cut-off reply */
+    SSL_CTX_set_options(context, SSL_OP_IGNORE_UNEXPECTED_EOF);
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
+    if (ca_file == NULL) {
+        trust_system(context);
+    } else if (SSL_CTX_load_verify_file(context, ca_file) != 1) {
+        ERR_clear_error();
+        SSL_CTX_free(context);
+        return NULL;
+    }
+    return context;
+}
+
+SSL *secure_session(SSL_CTX *context, const char *host)
+{
+    SSL *ssl = SSL_new(context);
+    struct addr literal;
+
+    must(ssl != NULL);
+    if (addr_parse_literal(slice_of(host), 1, &literal)) {
+        char ip[ADDR_TEXT_BYTES];
+        addr_format(&literal, true, ip);
+        must(X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), ip) == 1);
+        return ssl;
+    }
+    SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    if (SSL_set1_host(ssl, host) != 1 || SSL_set_tlsext_host_name(ssl, host) != 1) {
+        ERR_clear_error();
+        SSL_free(ssl);
+        return NULL;
+    }
+    return ssl;
+}
+
+const char *secure_why(const SSL *ssl, unsigned long error)
+{
+    long verified = SSL_get_verify_result(ssl);
+    if (verified != X509_V_OK) {
+        return X509_verify_cert_error_string(verified);
+    }
+    const char *text = error != 0 ? ERR_reason_error_string(error) : NULL;
+    return text != NULL ? text : "handshake failed";
+}
