@@ -1,0 +1,93 @@
+#ifndef SLUICE_OUTBOUND_OUTBOUND_H
+#define SLUICE_OUTBOUND_OUTBOUND_H
+/*
+ * Waiting for a slot. An exchange embeds a waiter, enqueues it in a bucket, and is called back: first when it is near its turn (get a
+ * connection ready), then at its slot (send now), or when it can't be served. Knows nothing of HTTP or sockets.
+ *
+ *   bucket   one destination (or one unlisted host); holds a bounded FIFO of waiters and a pacer
+ *   pacer    asks for slots for the head of the queue only, just in time; releases inside the granted window or not at all
+ *   slots    who hands out slots: Redis (slots_redis.c) or this process alone (slots_local.c); same arithmetic, same vectors
+ */
+#include "base/loop.h"
+#include "conf/policy.h"
+#include "redis/link.h"
+
+struct outbound;
+struct bucket;
+struct waiter;
+
+/* X(name, text): why a waiter is given up */
+enum give_up {
+    GIVE_UP_DEADLINE,   /* its deadline came while it waited */
+    GIVE_UP_REDIS_DOWN, /* Redis is gone and on_redis_down = reject */
+};
+
+/* Every call is made from the loop, never from inside bucket_*(). When one is made the waiter is: */
+struct waiter_ops {
+    void (*on_near)(struct waiter *waiter);    /* still queued, among the next to leave: get a connection, then bucket_ready() */
+    void (*on_release)(struct waiter *waiter, struct mono now); /* off the queue, ready, inside its window: send at once */
+    void (*on_give_up)(struct waiter *waiter, enum give_up why); /* off the queue */
+};
+
+struct waiter {
+    uint32_t magic;
+    TAILQ_ENTRY(waiter) link;
+    const struct waiter_ops *ops;
+    struct bucket *bucket; /* non-NULL while queued */
+    struct mono enqueued;
+    struct timer deadline;
+    bool near;  /* on_near was called */
+    bool ready; /* has a connection */
+    struct mono near_since;
+    struct mono released, window_last; /* when it left, and the end of the window it left in */
+};
+
+enum enqueue {
+    ENQUEUE_OK,
+    ENQUEUE_FULL,       /* max_queue waiters already */
+    ENQUEUE_TOO_LONG,   /* predicted wait beyond the patience */
+    ENQUEUE_REDIS_DOWN, /* Redis is gone and on_redis_down = reject */
+};
+struct forecast {
+    int64_t wait_us;        /* predicted wait of this waiter */
+    int64_t retry_after_us; /* when a refused caller may try again with success, if nobody else comes */
+    unsigned position;      /* waiters ahead of it */
+};
+
+/* `link` NULL: slots by this process alone. `link` must outlive outbound. */
+struct outbound *outbound_new(struct loop *loop, struct link *link, const char *prefix, const char *replica_id);
+/* No waiters may be left. */
+void outbound_free(struct outbound *outbound);
+/* For each configured destination: starts its epoch clock in Redis now, not at the first request. */
+void outbound_warm(struct outbound *outbound, struct policy *policy, const char *name);
+/* The bucket of that name, made when needed; idle ones are forgotten after a while. Valid until the next turn of the loop unless a waiter is in it. */
+struct bucket *outbound_bucket(struct outbound *outbound, struct policy *policy, const char *name);
+/* Waiters in all buckets. */
+unsigned outbound_waiting(const struct outbound *outbound);
+
+/* `patience_us` is the policy's max_wait or less. Fills `forecast` in every case. A waiter must have its ops set. */
+enum enqueue bucket_enqueue(struct bucket *bucket, struct waiter *waiter, int64_t patience_us, struct forecast *forecast) MUST_CHECK;
+/* As bucket_enqueue but at the head and without checks: for a waiter that was released and whose slot was not used, because its connection
+ * died before any byte left. `slot_unused` says so; its window is used again if it is still open. */
+void bucket_return(struct bucket *bucket, struct waiter *waiter, struct mono deadline, bool slot_unused);
+/* The waiter has (or has lost) a connection. Only between on_near and on_release. */
+void bucket_ready(struct waiter *waiter, bool ready);
+/* Takes it off the queue, wherever it is; costs no slot. No effect when not queued. */
+void bucket_cancel(struct waiter *waiter);
+
+/* No releases for that long, on any replica: the third party said so. Never shortens a pause; at most an hour. */
+void bucket_pause(struct bucket *bucket, int64_t for_us);
+
+struct bucket_stats {
+    const char *name;
+    unsigned waiting;
+    int64_t interval_us;
+    uint64_t released, late_windows, wasted_windows, cancelled, gave_up, refused;
+    uint64_t redis_calls;
+    unsigned most_in_window; /* most releases of this process in any period so far, against rate.count */
+};
+void bucket_stats(const struct bucket *bucket, struct bucket_stats *out);
+/* Calls `each` for every bucket. */
+void outbound_each(struct outbound *outbound, void (*each)(void *arg, const struct bucket_stats *stats), void *arg);
+
+#endif

@@ -1,0 +1,201 @@
+/*
+ * A bucket: what callers of outbound.h see of one destination. It puts the queue and the pacer together and refuses who can't be served in
+ * time; it decides nothing about slots.
+ *
+ * Waiters are embedded in exchanges, which may be freed as soon as they are off the queue, so every way off ends with the callback or
+ * inside bucket_cancel(), and nothing is touched after it. The calls of this file never call back: they change the queue and
+ * kick the pacer, which acts from a deferred call.
+ */
+#include "outbound/bucket.h"
+
+#include "base/mem.h"
+
+#include <string.h>
+
+#define BUCKET_MAGIC 0x6275636bu
+#define REDIS_DOWN_RETRY_US (2 * CLOCK_SECOND_US) /* longest back-off of the link */
+
+static struct asker *outage_asker(struct loop *loop, const struct policy *policy, struct mono born)
+{
+    int64_t permits = fallback_permits(policy);
+
+    if (permits == 0) {
+        return NULL;
+    }
+    /* A process that died and came back can't know what it sent just before. */
+    struct slots_terms terms = slots_terms_of(policy, permits);
+    return slots_local_asker(loop, &terms, mono_add(born, terms.interval_us));
+}
+
+struct bucket *bucket_new(struct loop *loop, struct slots_redis *redis, struct policy *policy, const char *name,
+                          struct mono born)
+{
+    struct bucket *bucket = mem_zalloc(sizeof(*bucket));
+    struct slots_terms terms = slots_terms_of(policy, redis != NULL ? fallback_shared_count(policy) : policy->rate.count);
+
+    bucket->magic = BUCKET_MAGIC;
+    bucket->name = mem_strdup(name);
+    bucket->policy = policy_get(policy);
+    bucket->loop = loop;
+    bucket->redis = redis;
+    bucket->born = born;
+    bucket->used = loop_now(loop);
+    queue_init(&bucket->queue, (unsigned)policy->max_queue);
+    pacer_init(&bucket->pacer, loop, &bucket->queue, policy, bucket->name);
+    if (redis != NULL) {
+        pacer_set_shared(&bucket->pacer, slots_redis_state(redis), slots_redis_asker(redis, name, &terms));
+        pacer_set_outage(&bucket->pacer, outage_asker(loop, policy, born));
+    } else {
+        pacer_set_shared(&bucket->pacer, NULL, slots_local_asker(loop, &terms, (struct mono){WINDOW_LONG_AGO_US}));
+    }
+    return bucket;
+}
+
+void bucket_free(struct bucket *bucket)
+{
+    must_be(bucket, BUCKET_MAGIC);
+    must(bucket->queue.count == 0);
+    pacer_fini(&bucket->pacer);
+    policy_put(bucket->policy);
+    mem_free(bucket->name);
+    bucket->magic = 0;
+    mem_free(bucket);
+}
+
+void bucket_set_policy(struct bucket *bucket, struct policy *policy)
+{
+    struct policy *old = bucket->policy;
+
+    must_be(bucket, BUCKET_MAGIC);
+    if (old != policy) {
+        bucket->policy = policy_get(policy);
+        bucket->queue.max = (unsigned)policy->max_queue;
+        if (bucket->redis != NULL && bucket->pacer.outage == NULL) {
+            pacer_set_outage(&bucket->pacer, outage_asker(bucket->loop, policy, bucket->born));
+        }
+        pacer_set_policy(&bucket->pacer, policy);
+        policy_put(old);
+    }
+}
+
+bool bucket_is_idle(const struct bucket *bucket, struct mono now)
+{
+    must_be(bucket, BUCKET_MAGIC);
+    return !bucket->is_kept && bucket->queue.count == 0 && pacer_is_idle(&bucket->pacer, now);
+}
+
+static void deadline_due(struct timer *timer, struct mono now)
+{
+    struct waiter *waiter = container_of(timer, struct waiter, deadline);
+    must_be(waiter, WAITER_MAGIC);
+    struct bucket *bucket = waiter->bucket;
+    must_be(bucket, BUCKET_MAGIC);
+
+    (void)now;
+    queue_remove(&bucket->queue, waiter);
+    bucket->pacer.gave_up++;
+    pacer_kick(&bucket->pacer);
+    waiter->ops->on_give_up(waiter, GIVE_UP_DEADLINE);
+}
+
+static enum enqueue judge(const struct bucket *bucket, struct mono now, int64_t patience_us, struct forecast *forecast)
+{
+    const struct pacer *pacer = &bucket->pacer;
+    int64_t first_us = pacer_wait_us(pacer, 0, now);
+
+    *forecast = (struct forecast){.position = bucket->queue.count};
+    forecast->wait_us = pacer_wait_us(pacer, forecast->position, now);
+    int64_t excess_us = forecast->wait_us > patience_us ? forecast->wait_us - patience_us : 0;
+    if (pacer_mode(pacer, now) == FALLBACK_REJECT) {
+        forecast->retry_after_us = REDIS_DOWN_RETRY_US;
+        return ENQUEUE_REDIS_DOWN;
+    }
+    if (queue_is_full(&bucket->queue)) {
+        forecast->retry_after_us = first_us > excess_us ? first_us : excess_us;
+        return ENQUEUE_FULL;
+    }
+    forecast->retry_after_us = excess_us;
+    return excess_us > 0 ? ENQUEUE_TOO_LONG : ENQUEUE_OK;
+}
+
+enum enqueue bucket_enqueue(struct bucket *bucket, struct waiter *waiter, int64_t patience_us, struct forecast *forecast)
+{
+    must_be(bucket, BUCKET_MAGIC);
+    struct mono now = loop_now(bucket->loop);
+    enum enqueue verdict = judge(bucket, now, patience_us, forecast);
+
+    bucket->used = now;
+    if (verdict != ENQUEUE_OK) {
+        bucket->refused++;
+        return verdict;
+    }
+    queue_append(&bucket->queue, waiter, bucket);
+    waiter->enqueued = now;
+    timer_set(bucket->loop, &waiter->deadline, mono_add(now, patience_us), deadline_due);
+    pacer_kick(&bucket->pacer);
+    return ENQUEUE_OK;
+}
+
+void bucket_return(struct bucket *bucket, struct waiter *waiter, struct mono deadline, bool slot_unused)
+{
+    must_be(bucket, BUCKET_MAGIC);
+    must_be(waiter, WAITER_MAGIC);
+    if (slot_unused) {
+        pacer_unused(&bucket->pacer, waiter, loop_now(bucket->loop));
+    }
+    queue_prepend(&bucket->queue, waiter, bucket);
+    timer_set(bucket->loop, &waiter->deadline, deadline, deadline_due);
+    pacer_kick(&bucket->pacer);
+}
+
+void bucket_ready(struct waiter *waiter, bool ready)
+{
+    must_be(waiter, WAITER_MAGIC);
+    must_be(waiter->bucket, BUCKET_MAGIC);
+    must(waiter->near);
+    struct bucket *bucket = waiter->bucket;
+
+    if (ready && !waiter->ready) {
+        pacer_became_ready(&bucket->pacer, waiter, loop_now(bucket->loop));
+    } else if (!ready) {
+        waiter->near_since = loop_now(bucket->loop);
+    }
+    waiter->ready = ready;
+    pacer_kick(&bucket->pacer);
+}
+
+void bucket_cancel(struct waiter *waiter)
+{
+    if (waiter->bucket == NULL) {
+        return;
+    }
+    struct bucket *bucket = waiter->bucket;
+    must_be(bucket, BUCKET_MAGIC);
+    queue_remove(&bucket->queue, waiter);
+    bucket->cancelled++;
+    pacer_kick(&bucket->pacer);
+}
+
+void bucket_pause(struct bucket *bucket, int64_t for_us)
+{
+    must_be(bucket, BUCKET_MAGIC);
+    pacer_pause(&bucket->pacer, for_us);
+}
+
+void bucket_stats(const struct bucket *bucket, struct bucket_stats *out)
+{
+    must_be(bucket, BUCKET_MAGIC);
+    const struct pacer *pacer = &bucket->pacer;
+
+    *out = (struct bucket_stats){.name = bucket->name,
+                                 .waiting = bucket->queue.count,
+                                 .interval_us = pacer->shared->terms.interval_us,
+                                 .released = pacer->released,
+                                 .late_windows = pacer->late_windows,
+                                 .wasted_windows = pacer->wasted_windows,
+                                 .cancelled = bucket->cancelled,
+                                 .gave_up = pacer->gave_up,
+                                 .refused = bucket->refused,
+                                 .redis_calls = pacer->shared->calls,
+                                 .most_in_window = pacer->meter.most};
+}

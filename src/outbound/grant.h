@@ -1,0 +1,23 @@
+#ifndef SLUICE_OUTBOUND_GRANT_H
+#define SLUICE_OUTBOUND_GRANT_H
+/* The reply of reserve.lua, checked: bytes from outside. Pure. */
+#include "outbound/slot.h"
+
+struct redisReply;
+
+/* What was asked, and so what an answer can be. */
+struct grant_limits {
+    const char *rid; /* of the server this connection reached */
+    unsigned want;
+    int64_t interval_us, late_us, grace_us, horizon_us;
+};
+
+/* False when it is not an answer to that question. `slots` has room for limits->want. */
+bool grant_parse(const struct redisReply *reply, const struct grant_limits *limits, struct slot_reply *out,
+                 struct slot *slots) MUST_CHECK;
+/* The microseconds of a TIME reply, or of the first number of a script's reply. */
+bool grant_parse_time(const struct redisReply *reply, struct rtime *out) MUST_CHECK;
+/* {now, members, queued} of members.lua. */
+bool grant_parse_members(const struct redisReply *reply, struct rtime *now, unsigned *members, unsigned *queued) MUST_CHECK;
+
+#endif

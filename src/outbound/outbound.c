@@ -1,0 +1,136 @@
+/*
+ * All buckets of this process, by name.
+ *
+ * Configured destinations stay; others (hosts without a section) are forgotten when they have been idle for a while. A
+ * sweep looks at a few buckets a second, so that it never holds up a slot however many there are. Forgetting is safe once the
+ * bucket's next slot is in the past: a new one then starts where the old one left off.
+ */
+#include "base/mem.h"
+#include "outbound/bucket.h"
+
+#define OUTBOUND_MAGIC 0x6f757462u
+#define SWEEP_EVERY_US CLOCK_SECOND_US
+#define IDLE_US (60 * CLOCK_SECOND_US)
+enum { SWEEP_BUCKETS = 256 };
+
+struct outbound {
+    uint32_t magic;
+    struct loop *loop;
+    struct slots_redis *redis; /* NULL: this process alone */
+    struct mono born;
+    struct bucket *by_name;
+    TAILQ_HEAD(, bucket) buckets; /* least recently swept first */
+    unsigned count;
+    struct timer sweep;
+};
+
+struct outbound *outbound_new(struct loop *loop, struct link *link, const char *prefix, const char *replica_id)
+{
+    struct outbound *outbound = mem_zalloc(sizeof(*outbound));
+
+    outbound->magic = OUTBOUND_MAGIC;
+    outbound->loop = loop;
+    outbound->born = loop_now(loop);
+    TAILQ_INIT(&outbound->buckets);
+    if (link != NULL) {
+        outbound->redis = slots_redis_new(loop, link, prefix, replica_id);
+    }
+    return outbound;
+}
+
+static void forget(struct outbound *outbound, struct bucket *bucket)
+{
+    HASH_DELETE(by_name, outbound->by_name, bucket);
+    TAILQ_REMOVE(&outbound->buckets, bucket, link);
+    outbound->count--;
+    bucket_free(bucket);
+}
+
+void outbound_free(struct outbound *outbound)
+{
+    must_be(outbound, OUTBOUND_MAGIC);
+    struct bucket *bucket;
+
+    timer_clear(&outbound->sweep);
+    while ((bucket = TAILQ_FIRST(&outbound->buckets)) != NULL) {
+        forget(outbound, bucket);
+    }
+    if (outbound->redis != NULL) {
+        slots_redis_free(outbound->redis);
+    }
+    outbound->magic = 0;
+    mem_free(outbound);
+}
+
+static void sweep_due(struct timer *timer, struct mono now)
+{
+    struct outbound *outbound = container_of(timer, struct outbound, sweep);
+    must_be(outbound, OUTBOUND_MAGIC);
+    unsigned looks = outbound->count < SWEEP_BUCKETS ? outbound->count : SWEEP_BUCKETS;
+
+    while (looks-- > 0) {
+        struct bucket *bucket = TAILQ_FIRST(&outbound->buckets);
+        TAILQ_REMOVE(&outbound->buckets, bucket, link);
+        TAILQ_INSERT_TAIL(&outbound->buckets, bucket, link);
+        if (mono_diff(now, bucket->used) > IDLE_US && bucket_is_idle(bucket, now)) {
+            forget(outbound, bucket);
+        }
+    }
+    if (outbound->count > 0) {
+        timer_set(outbound->loop, &outbound->sweep, mono_add(now, SWEEP_EVERY_US), sweep_due);
+    }
+}
+
+struct bucket *outbound_bucket(struct outbound *outbound, struct policy *policy, const char *name)
+{
+    must_be(outbound, OUTBOUND_MAGIC);
+    struct bucket *bucket;
+
+    HASH_FIND(by_name, outbound->by_name, name, strlen(name), bucket);
+    if (bucket == NULL) {
+        bucket = bucket_new(outbound->loop, outbound->redis, policy, name, outbound->born);
+        HASH_ADD_KEYPTR(by_name, outbound->by_name, bucket->name, strlen(bucket->name), bucket);
+        TAILQ_INSERT_TAIL(&outbound->buckets, bucket, link);
+        outbound->count++;
+        if (!timer_is_set(&outbound->sweep)) {
+            timer_set(outbound->loop, &outbound->sweep, mono_add(bucket->used, SWEEP_EVERY_US), sweep_due);
+        }
+    }
+    bucket->used = loop_now(outbound->loop);
+    bucket_set_policy(bucket, policy);
+    return bucket;
+}
+
+void outbound_warm(struct outbound *outbound, struct policy *policy, const char *name)
+{
+    struct bucket *bucket = outbound_bucket(outbound, policy, name);
+
+    bucket->is_kept = true;
+    if (outbound->redis != NULL) {
+        slots_redis_warm(bucket->pacer.shared);
+    }
+}
+
+unsigned outbound_waiting(const struct outbound *outbound)
+{
+    must_be(outbound, OUTBOUND_MAGIC);
+    const struct bucket *bucket;
+    unsigned waiting = 0;
+
+    TAILQ_FOREACH (bucket, &outbound->buckets, link) {
+        waiting += bucket->queue.count;
+    }
+    return waiting;
+}
+
+void outbound_each(struct outbound *outbound, void (*each)(void *arg, const struct bucket_stats *stats), void *arg)
+{
+    must_be(outbound, OUTBOUND_MAGIC);
+    struct bucket *bucket;
+    struct bucket_stats stats;
+
+    TAILQ_FOREACH (bucket, &outbound->buckets, link) {
+        bucket_stats(bucket, &stats);
+        each(arg, &stats);
+    }
+}

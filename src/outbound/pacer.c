@@ -1,0 +1,506 @@
+/*
+ * The pacer: asks for slots for the head of the queue, just in time, and lets waiters out inside the windows it is granted.
+ *
+ *     queue        k+1 near: on_near -> connection -> ready          ready but no window: ask for one
+ *   [w][w][w][w]----------------------------------------->[ready]-----------------------------------> asker (Redis | this process)
+ *                                                            |   <--- windows in hand, at most k ------+
+ *                                                            v
+ *                                             now in [first, last] of the earliest: on_release
+ *
+ * Everything happens in run(), which is called by one timer (the next thing that is due) and by one deferred call (something changed).
+ * Its order matters: windows that passed are dropped, then waiters leave, then others get near, then questions are asked.
+ *
+ *   never early, never late  the clock is read for each release and compared with the window; a window that passed (frozen process,
+ *                            stalled loop, late answer) is dropped and counted. There is no catching up, hence no burst.
+ *   one window, one release  a window is taken out of the hand before on_release is called.
+ *   no slot without a user   only waiters that are ready are asked for: a connection set up after the slot would make it late, and who
+ *                            cancels before the slot costs nothing. Windows nobody is left for are given back.
+ *   not too early either     connections kept idle for seconds get closed by third parties, so a waiter becomes near only when its
+ *                            slot is predicted within NEAR_US, and only as many as can leave while one of them is dialling.
+ */
+#include "outbound/pacer.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+
+#include <string.h>
+
+#define PACER_MAGIC 0x70616365u
+#define NEAR_US (2 * CLOCK_SECOND_US)
+#define DIAL_FIRST_US (100 * CLOCK_MS_US)
+#define DIAL_MOST_US (500 * CLOCK_MS_US)
+enum { NEAR_MOST = 256, REJECTS_PER_RUN = 64 };
+
+static void on_answer(void *arg, struct asker *asker, const struct slots_answer *answer);
+static void run(struct pacer *pacer);
+
+static void kicked(struct defer *defer)
+{
+    struct pacer *pacer = container_of(defer, struct pacer, kick);
+    must_be(pacer, PACER_MAGIC);
+    run(pacer);
+}
+
+static void timer_due(struct timer *timer, struct mono now)
+{
+    struct pacer *pacer = container_of(timer, struct pacer, timer);
+    must_be(pacer, PACER_MAGIC);
+    (void)now;
+    run(pacer);
+}
+
+void pacer_kick(struct pacer *pacer)
+{
+    must_be(pacer, PACER_MAGIC);
+    loop_defer(pacer->loop, &pacer->kick, kicked);
+}
+
+static void on_change(void *arg)
+{
+    struct pacer *pacer = arg;
+    must_be(pacer, PACER_MAGIC);
+    if (pacer->slots->up) {
+        pacer->next_try.us = WINDOW_LONG_AGO_US;
+    }
+    pacer_kick(pacer);
+}
+
+void pacer_init(struct pacer *pacer, struct loop *loop, struct queue *queue, const struct policy *policy, const char *name)
+{
+    memset(pacer, 0, sizeof(*pacer));
+    pacer->magic = PACER_MAGIC;
+    pacer->name = name;
+    pacer->loop = loop;
+    pacer->queue = queue;
+    pacer->policy = policy;
+    pacer->next_try.us = WINDOW_LONG_AGO_US;
+    pacer->near_at.us = CLOCK_NEVER_US;
+    pacer->dial_us = DIAL_FIRST_US;
+    meter_init(&pacer->meter, policy->rate.period_us, policy->rate.count);
+}
+
+static void adopt(struct pacer *pacer, struct asker *asker)
+{
+    asker->arg = pacer;
+    asker->on_answer = on_answer;
+    asker->on_change = on_change;
+}
+
+void pacer_set_shared(struct pacer *pacer, const struct slots *slots, struct asker *shared)
+{
+    must_be(pacer, PACER_MAGIC);
+    must(pacer->shared == NULL && shared != NULL);
+    pacer->slots = slots;
+    pacer->shared = shared;
+    adopt(pacer, shared);
+}
+
+void pacer_set_outage(struct pacer *pacer, struct asker *outage)
+{
+    must_be(pacer, PACER_MAGIC);
+    must(pacer->outage == NULL);
+    pacer->outage = outage;
+    if (outage != NULL) {
+        adopt(pacer, outage);
+    }
+}
+
+void pacer_fini(struct pacer *pacer)
+{
+    must_be(pacer, PACER_MAGIC);
+    timer_clear(&pacer->timer);
+    loop_defer_cancel(&pacer->kick);
+    pacer->shared->ops->free(pacer->shared);
+    if (pacer->outage != NULL) {
+        pacer->outage->ops->free(pacer->outage);
+    }
+    meter_fini(&pacer->meter);
+    mem_free(pacer->held);
+    pacer->magic = 0;
+}
+
+void pacer_set_policy(struct pacer *pacer, const struct policy *policy)
+{
+    must_be(pacer, PACER_MAGIC);
+    int64_t count = pacer->slots != NULL ? fallback_shared_count(policy) : policy->rate.count;
+    struct slots_terms terms = slots_terms_of(policy, count);
+    bool same_rate =
+        policy->rate.count == pacer->policy->rate.count && policy->rate.period_us == pacer->policy->rate.period_us;
+
+    pacer->policy = policy;
+    pacer->shared->ops->set_terms(pacer->shared, &terms);
+    if (pacer->outage != NULL && fallback_permits(policy) > 0) {
+        terms = slots_terms_of(policy, fallback_permits(policy));
+        pacer->outage->ops->set_terms(pacer->outage, &terms);
+    }
+    if (!same_rate) {
+        meter_fini(&pacer->meter);
+        meter_init(&pacer->meter, policy->rate.period_us, policy->rate.count);
+    }
+    pacer_kick(pacer);
+}
+
+enum fallback pacer_mode(const struct pacer *pacer, struct mono now)
+{
+    if (pacer->slots == NULL) {
+        return FALLBACK_SHARED;
+    }
+    enum fallback mode = fallback_decide(pacer->policy, pacer->slots->up, mono_diff(now, pacer->slots->down_since));
+    return mode == FALLBACK_RESERVE && pacer->outage == NULL ? FALLBACK_HOLD : mode;
+}
+
+/* Who would be asked now, NULL = nobody. */
+static struct asker *source_of(const struct pacer *pacer, enum fallback mode)
+{
+    return mode == FALLBACK_SHARED ? pacer->shared : mode == FALLBACK_RESERVE ? pacer->outage : NULL;
+}
+
+/* ---- predictions ---- */
+
+/* Replicas take turns, so each waiter ahead lets one of every other replica go first, as long as they have any. */
+static int64_t turns_of_others(const struct asker *asker, int64_t ahead)
+{
+    int64_t most = ahead * asker->others;
+    return most < asker->others_queued ? most : asker->others_queued;
+}
+
+int64_t pacer_wait_us(const struct pacer *pacer, unsigned position, struct mono now)
+{
+    enum fallback mode = pacer_mode(pacer, now);
+    const struct asker *source = source_of(pacer, mode);
+
+    if (mode == FALLBACK_OPEN) {
+        return 0;
+    }
+    if (position < pacer->held_count) {
+        int64_t wait = mono_diff(pacer->held[position].window.first, now);
+        return wait > 0 ? wait : 0;
+    }
+    source = source != NULL ? source : pacer->shared;
+    int64_t ahead = position - pacer->held_count;
+    int64_t start = mono_diff(source->ops->next_free(source, now), now);
+    if (mono_diff(pacer->next_try, now) > start) {
+        start = mono_diff(pacer->next_try, now);
+    }
+    return (start > 0 ? start : 0) + (ahead + turns_of_others(source, ahead)) * source->terms.interval_us;
+}
+
+/* ---- windows in hand ---- */
+
+static void hold(struct pacer *pacer, const struct window *window, struct asker *from)
+{
+    unsigned at = pacer->held_count;
+
+    must(window->first.us <= window->last.us);
+    if (at == pacer->held_cap) {
+        pacer->held_cap = at == 0 ? 4 : at * 2;
+        pacer->held = mem_realloc(pacer->held, pacer->held_cap * sizeof(pacer->held[0]));
+    }
+    for (; at > 0 && window->first.us < pacer->held[at - 1].window.first.us; at--) {
+        pacer->held[at] = pacer->held[at - 1];
+    }
+    pacer->held[at] = (struct held){*window, from};
+    pacer->held_count++;
+}
+
+static struct window take_first(struct pacer *pacer)
+{
+    must(pacer->held_count > 0);
+    struct window window = pacer->held[0].window;
+
+    pacer->held_count--;
+    memmove(&pacer->held[0], &pacer->held[1], pacer->held_count * sizeof(pacer->held[0]));
+    return window;
+}
+
+static void drop_passed(struct pacer *pacer, struct mono now)
+{
+    while (pacer->held_count > 0 && pacer->held[0].window.last.us < now.us) {
+        take_first(pacer);
+        if (pacer->queue->count > 0) {
+            pacer->late_windows++;
+        } else {
+            pacer->wasted_windows++;
+        }
+    }
+}
+
+/* How many of the newest windows are consecutive slots of one asker, at most `most`. */
+static unsigned newest_run(const struct pacer *pacer, unsigned most)
+{
+    const struct held *held = pacer->held;
+    unsigned last = pacer->held_count - 1, run = 1;
+
+    while (run < most && held[last - run].from == held[last].from &&
+           held[last - run].window.slot.tat_us == held[last - run + 1].window.slot.first_us) {
+        run++;
+    }
+    return run;
+}
+
+/* Windows that nobody is left for. What can't be given back is kept: somebody may come yet. */
+static void give_surplus_back(struct pacer *pacer)
+{
+    while (pacer->held_count > pacer->queue->count) {
+        unsigned run = newest_run(pacer, pacer->held_count - pacer->queue->count);
+        const struct held *oldest = &pacer->held[pacer->held_count - run];
+        const struct held *newest = &pacer->held[pacer->held_count - 1];
+
+        if (newest->from == NULL || !newest->from->ops->give_back(newest->from, &oldest->window, &newest->window)) {
+            return;
+        }
+        pacer->held_count -= run;
+        pacer->wasted_windows += run;
+    }
+}
+
+static void on_answer(void *arg, struct asker *asker, const struct slots_answer *answer)
+{
+    struct pacer *pacer = arg;
+    must_be(pacer, PACER_MAGIC);
+    must(pacer->asking == asker);
+    must(answer->count + answer->spoilt <= pacer->asked);
+
+    pacer->asking = NULL;
+    pacer->late_windows += answer->spoilt;
+    for (unsigned i = 0; i < answer->count; i++) {
+        hold(pacer, &answer->windows[i], asker);
+    }
+    if (answer->outcome == SLOTS_LATER) {
+        pacer->next_try = answer->again;
+    }
+    pacer_kick(pacer);
+}
+
+/* ---- the steps of a run ---- */
+
+static unsigned lookahead(const struct asker *source)
+{
+    int64_t interval = source->terms.interval_us;
+    int64_t k = (source->ops->lookahead_us(source) + interval - 1) / interval;
+    return k < 1 ? 1 : k > SLOTS_WANT_MAX ? SLOTS_WANT_MAX : (unsigned)k;
+}
+
+/* The first k + 1, and as many as leave while one gets its connection. */
+static unsigned near_limit(const struct pacer *pacer)
+{
+    const struct asker *source = pacer->slots != NULL && !pacer->slots->up && pacer->outage ? pacer->outage : pacer->shared;
+    int64_t dialling = (pacer->dial_us + source->terms.interval_us - 1) / source->terms.interval_us;
+    int64_t limit = 1 + (dialling > lookahead(source) ? dialling : lookahead(source));
+
+    if (pacer->is_open || limit > NEAR_MOST) {
+        return NEAR_MOST;
+    }
+    return (unsigned)limit;
+}
+
+static void let_out(struct pacer *pacer, struct waiter *waiter, struct mono last, struct mono now)
+{
+    must(waiter->near && waiter->ready);
+    queue_remove(pacer->queue, waiter);
+    waiter->released = now;
+    waiter->window_last = last;
+    pacer->released++;
+    meter_add(&pacer->meter, now);
+    waiter->ops->on_release(waiter, now);
+}
+
+static void release_due(struct pacer *pacer)
+{
+    for (;;) {
+        struct mono now = loop_now(pacer->loop);
+        drop_passed(pacer, now);
+        if (pacer->held_count == 0 || mono_before(now, pacer->held[0].window.first)) {
+            return;
+        }
+        struct waiter *waiter = queue_first_ready(pacer->queue, near_limit(pacer));
+        if (waiter == NULL) {
+            return; /* somebody may get ready before the window closes */
+        }
+        struct window window = take_first(pacer);
+        must(now.us >= window.first.us && now.us <= window.last.us);
+        let_out(pacer, waiter, window.last, now);
+    }
+}
+
+static void release_all(struct pacer *pacer)
+{
+    struct waiter *waiter;
+
+    while ((waiter = queue_first_ready(pacer->queue, NEAR_MOST)) != NULL) {
+        struct mono now = loop_now(pacer->loop);
+        let_out(pacer, waiter, now, now);
+    }
+}
+
+static void reject_all(struct pacer *pacer)
+{
+    for (unsigned i = 0; pacer->queue->count > pacer->held_count; i++) {
+        struct waiter *waiter = TAILQ_LAST(&pacer->queue->list, queue_list);
+        if (i == REJECTS_PER_RUN) {
+            pacer_kick(pacer);
+            return;
+        }
+        queue_remove(pacer->queue, waiter);
+        pacer->gave_up++;
+        waiter->ops->on_give_up(waiter, GIVE_UP_REDIS_DOWN);
+    }
+}
+
+static void follow_redis(struct pacer *pacer, enum fallback mode)
+{
+    if (mode == FALLBACK_REJECT) {
+        reject_all(pacer);
+    }
+    if (pacer->is_open != (mode == FALLBACK_OPEN)) {
+        pacer->is_open = mode == FALLBACK_OPEN;
+        log_line(pacer->is_open ? LOG_ERROR : LOG_WARN, pacer->is_open ? "pacing_off" : "pacing_on",
+                 LOG_STR("destination", pacer->name),
+                 LOG_STR("why", pacer->is_open ? "Redis is unreachable and on_redis_down = open: requests leave UNPACED"
+                                               : "Redis is reachable again"),
+                 LOG_END);
+    }
+    if (pacer->is_open) {
+        release_all(pacer);
+    }
+}
+
+/* The callback may do anything to the queue, so each turn starts at its head again. */
+static void call_near(struct pacer *pacer)
+{
+    struct waiter *waiter;
+    unsigned position;
+
+    pacer->near_at.us = CLOCK_NEVER_US;
+    while ((waiter = queue_first_far(pacer->queue, near_limit(pacer), &position)) != NULL) {
+        struct mono now = loop_now(pacer->loop);
+        enum fallback mode = pacer_mode(pacer, now);
+        bool may_leave = source_of(pacer, mode) != NULL || mode == FALLBACK_OPEN || position < pacer->held_count;
+        int64_t wait_us = pacer_wait_us(pacer, position, now);
+
+        if (!may_leave) {
+            return;
+        }
+        if (wait_us > NEAR_US) {
+            pacer->near_at = mono_add(now, wait_us - NEAR_US);
+            return;
+        }
+        waiter->near = true;
+        waiter->near_since = now;
+        waiter->ops->on_near(waiter);
+    }
+}
+
+static void ask(struct pacer *pacer, struct mono now)
+{
+    struct asker *source = source_of(pacer, pacer_mode(pacer, now));
+
+    pacer->shared->queued = pacer->queue->count;
+    if (source == NULL || pacer->asking != NULL || mono_before(now, pacer->next_try)) {
+        return;
+    }
+    unsigned k = lookahead(source);
+    unsigned ready = queue_ready_count(pacer->queue, near_limit(pacer));
+    ready = ready < k ? ready : k;
+    if (ready <= pacer->held_count) {
+        return;
+    }
+    unsigned want = ready - pacer->held_count;
+    if (pacer->held_count > 0 && want < k / 2) {
+        return; /* at high rates, in batches */
+    }
+    must(pacer->held_count + want <= k);
+    pacer->asking = source;
+    pacer->asked = want;
+    if (!source->ops->ask(source, want)) {
+        pacer->asking = NULL;
+    }
+}
+
+static void sooner(struct mono *next, struct mono at, struct mono now)
+{
+    if (at.us > now.us && at.us < next->us) {
+        *next = at;
+    }
+}
+
+/* The next thing that happens by itself. */
+static void arm(struct pacer *pacer, struct mono now)
+{
+    struct mono next = {CLOCK_NEVER_US};
+
+    if (pacer->held_count > 0) {
+        const struct window *window = &pacer->held[0].window;
+        bool is_open = window->first.us <= now.us;
+        struct mono at = is_open ? mono_add(window->last, 1) : window->first;
+        sooner(&next, at.us > now.us ? at : mono_add(now, 1), now);
+    }
+    if (pacer->queue->count > 0) {
+        sooner(&next, pacer->near_at, now);
+        sooner(&next, pacer->next_try, now);
+        if (pacer->slots != NULL && !pacer->slots->up) {
+            sooner(&next, mono_add(pacer->slots->down_since, FALLBACK_GRACE_US), now);
+        }
+    }
+    if (next.us == CLOCK_NEVER_US) {
+        timer_clear(&pacer->timer);
+    } else {
+        timer_set(pacer->loop, &pacer->timer, next, timer_due);
+    }
+}
+
+static void run(struct pacer *pacer)
+{
+    struct mono now = loop_now(pacer->loop);
+
+    follow_redis(pacer, pacer_mode(pacer, now));
+    release_due(pacer);
+    give_surplus_back(pacer);
+    call_near(pacer);
+    ask(pacer, loop_now(pacer->loop));
+    arm(pacer, loop_now(pacer->loop));
+}
+
+/* ---- what others tell it ---- */
+
+void pacer_became_ready(struct pacer *pacer, const struct waiter *waiter, struct mono now)
+{
+    int64_t took_us = mono_diff(now, waiter->near_since);
+
+    took_us = took_us < DIAL_MOST_US ? took_us : DIAL_MOST_US;
+    pacer->dial_us -= pacer->dial_us / 8;
+    pacer->dial_us = took_us > pacer->dial_us ? took_us : pacer->dial_us;
+}
+
+void pacer_unused(struct pacer *pacer, const struct waiter *waiter, struct mono now)
+{
+    struct window rest = {.first = now, .last = waiter->window_last, .slot = {0}};
+
+    must(pacer->released > 0);
+    pacer->released--;
+    meter_undo(&pacer->meter, waiter->released);
+    if (rest.first.us <= rest.last.us) {
+        hold(pacer, &rest, NULL);
+    } else {
+        pacer->wasted_windows++;
+    }
+}
+
+void pacer_pause(struct pacer *pacer, int64_t for_us)
+{
+    must_be(pacer, PACER_MAGIC);
+    must(for_us >= 0);
+    pacer->wasted_windows += pacer->held_count;
+    pacer->held_count = 0;
+    pacer->shared->ops->pause(pacer->shared, for_us);
+    if (pacer->outage != NULL) {
+        pacer->outage->ops->pause(pacer->outage, for_us);
+    }
+    pacer_kick(pacer);
+}
+
+bool pacer_is_idle(const struct pacer *pacer, struct mono now)
+{
+    return pacer->held_count == 0 && pacer->asking == NULL && pacer->shared->ops->is_idle(pacer->shared, now) &&
+           (pacer->outage == NULL || pacer->outage->ops->is_idle(pacer->outage, now));
+}

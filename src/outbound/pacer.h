@@ -1,0 +1,59 @@
+#ifndef SLUICE_OUTBOUND_PACER_H
+#define SLUICE_OUTBOUND_PACER_H
+/* Holds one bucket's queue to its slots. */
+#include "outbound/fallback.h"
+#include "outbound/meter.h"
+#include "outbound/queue.h"
+#include "outbound/slots.h"
+
+struct held {
+    struct window window;
+    struct asker *from; /* NULL: nobody to give it back to */
+};
+
+struct pacer {
+    uint32_t magic;
+    const char *name;            /* of the bucket */
+    struct loop *loop;
+    const struct policy *policy; /* borrowed from the bucket */
+    struct queue *queue;
+    const struct slots *slots; /* NULL: slots by this process alone */
+    struct asker *shared;
+    struct asker *outage; /* permits for when Redis is gone; NULL without */
+
+    struct held *held; /* windows in hand, by time */
+    unsigned held_count, held_cap;
+    struct asker *asking; /* who was asked and has not answered */
+    unsigned asked;
+    struct mono next_try; /* no question before */
+    struct mono near_at;  /* when the next waiter gets near */
+    int64_t dial_us;      /* how long waiters took to get ready lately */
+    bool is_open;         /* on_redis_down = open is in force, and was told to the log */
+
+    struct timer timer;
+    struct defer kick;
+    struct meter meter;
+    uint64_t released, late_windows, wasted_windows, gave_up;
+};
+
+void pacer_init(struct pacer *pacer, struct loop *loop, struct queue *queue, const struct policy *policy, const char *name);
+/* Takes over the asker; once, before anything else. `slots` NULL: this process alone. */
+void pacer_set_shared(struct pacer *pacer, const struct slots *slots, struct asker *shared);
+/* The permits for when Redis is gone; NULL = none. */
+void pacer_set_outage(struct pacer *pacer, struct asker *outage);
+void pacer_fini(struct pacer *pacer);
+/* Something changed: looks at everything again before the loop polls. */
+void pacer_kick(struct pacer *pacer);
+/* A new policy for the slots asked for from now on. Windows in hand stay. */
+void pacer_set_policy(struct pacer *pacer, const struct policy *policy);
+enum fallback pacer_mode(const struct pacer *pacer, struct mono now);
+/* Predicted wait of whoever has `position` waiters ahead of it. */
+int64_t pacer_wait_us(const struct pacer *pacer, unsigned position, struct mono now);
+/* The waiter left in a window but nothing was sent: the window is in hand again if it is still open. */
+void pacer_unused(struct pacer *pacer, const struct waiter *waiter, struct mono now);
+void pacer_became_ready(struct pacer *pacer, const struct waiter *waiter, struct mono now);
+void pacer_pause(struct pacer *pacer, int64_t for_us);
+/* Nothing in hand, nothing asked, nothing to remember. */
+bool pacer_is_idle(const struct pacer *pacer, struct mono now);
+
+#endif

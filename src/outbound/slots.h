@@ -1,0 +1,87 @@
+#ifndef SLUICE_OUTBOUND_SLOTS_H
+#define SLUICE_OUTBOUND_SLOTS_H
+/*
+ * Who hands out slots: Redis (slots_redis.c) or this process alone (slots_local.c), behind one interface.
+ *
+ * Each bucket has an asker. It asks for up to `want` windows, one question at a time, and hears through on_answer: from the loop, or
+ * from inside ask() itself. An answer records and defers; it never calls back into the asker.
+ */
+#include "base/loop.h"
+#include "conf/policy.h"
+#include "outbound/window.h"
+
+enum { SLOTS_WANT_MAX = 256 };
+
+/* Whether slots can be had at all. Owned by the implementation, read by pacers. */
+struct slots {
+    bool up;
+    struct mono down_since; /* valid while not up */
+};
+
+/* A policy as arithmetic. */
+struct slots_terms {
+    int64_t interval_us;
+    int64_t late_us, horizon_us;
+    int64_t unnoticed_us; /* the largest clock step that the interval allows to go unnoticed */
+    int64_t per_step_us;  /* count of slots that share a longer displacement: rate.count, or 1 with STRICT_GAP */
+};
+/* The spacing for `count` per period under that policy. */
+struct slots_terms slots_terms_of(const struct policy *policy, int64_t count);
+
+enum slots_outcome {
+    SLOTS_GRANTED, /* windows; may be none left of a grant */
+    SLOTS_LATER,   /* none now: ask again at `again` */
+    SLOTS_LOST,    /* nobody knows; Redis is gone */
+};
+struct slots_answer {
+    enum slots_outcome outcome;
+    const struct window *windows; /* by time */
+    unsigned count;
+    unsigned spoilt; /* granted, but of no use to us any more */
+    struct mono again;
+};
+
+struct asker;
+struct asker_ops {
+    /* False: can't be asked now (Redis is gone). */
+    bool (*ask)(struct asker *asker, unsigned want);
+    /* Will not use these: consecutive slots from `first_us` on, the last of which made `tat_us`. False: too late to tell anybody. */
+    bool (*give_back)(struct asker *asker, const struct window *oldest, const struct window *newest);
+    void (*pause)(struct asker *asker, int64_t for_us);
+    /* About when the next slot will be due, as far as is known. */
+    struct mono (*next_free)(const struct asker *asker, struct mono now);
+    /* How far ahead of its use a slot has to be asked for. */
+    int64_t (*lookahead_us)(const struct asker *asker);
+    void (*set_terms)(struct asker *asker, const struct slots_terms *terms);
+    /* Nothing would be lost by forgetting it. */
+    bool (*is_idle)(const struct asker *asker, struct mono now);
+    void (*free)(struct asker *asker);
+};
+
+struct asker {
+    const struct asker_ops *ops;
+    void (*on_answer)(void *arg, struct asker *asker, const struct slots_answer *answer);
+    void (*on_change)(void *arg); /* slots.up changed */
+    void *arg;
+    struct slots_terms terms;
+    unsigned queued;       /* written by the pacer: waiters here */
+    unsigned others;       /* other replicas with waiters for this bucket, and how many waiters they have */
+    unsigned others_queued;
+    uint64_t calls; /* to Redis */
+};
+
+/* This process alone: slots on loop_now(). No slot before `not_before`. */
+struct asker *slots_local_asker(struct loop *loop, const struct slots_terms *terms, struct mono not_before);
+
+struct link;
+struct slots_redis;
+/* `prefix` and `replica_id` are copied. */
+struct slots_redis *slots_redis_new(struct loop *loop, struct link *link, const char *prefix, const char *replica_id);
+/* All askers must be gone. */
+void slots_redis_free(struct slots_redis *redis);
+const struct slots *slots_redis_state(const struct slots_redis *redis);
+/* `is_warm`: its epoch clock in Redis is started as soon as a server answers. */
+struct asker *slots_redis_asker(struct slots_redis *redis, const char *name, const struct slots_terms *terms);
+void slots_redis_warm(struct asker *asker);
+
+#endif

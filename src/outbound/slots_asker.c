@@ -1,0 +1,472 @@
+/*
+ * The asker of one bucket: asks reserve.lua, and uses an answer only when it is sure what it means.
+ *
+ *   ask -> reply -> bad? ------------------------------> later (in a moment, told to the log)
+ *                   step found since, or still listening -> later; the grant is dropped
+ *                   nothing granted -------------------> later (the script's word: a turn by ticket)
+ *                   quick exchange --------------------> windows
+ *                   slow exchange -> look (want = 0), up to three times -> a quick one, no step, same epoch -> windows
+ *   lost (no reply) -> its slots are burnt: they may have been granted, nobody will use them
+ *
+ * A slow exchange proves nothing about the clock: a step could hide in its length, so its windows wait for a quick look. They are
+ * made at once all the same, with the bounds of their own exchange, which a later step would spoil.
+ *
+ * What an epoch is and when it changes is the script's; this side only reports what it alone can see: that the clock went forward
+ * (`suspect`, with every call until a reply shows another epoch), and the latest tat (`floor`, should a key get lost).
+ */
+#include "outbound/slots_redis.h"
+
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ASKER_MAGIC 0x61736b72u
+#define GRACE_MOST_US (100 * CLOCK_MS_US)
+#define AHEAD_LEAST_US (20 * CLOCK_MS_US)
+#define AGAIN_SOON_US CLOCK_MS_US
+#define AGAIN_BAD_US (100 * CLOCK_MS_US)
+#define BUCKET_TTL_MS "60000"
+#define MEMBERS_TTL_US (3 * CLOCK_SECOND_US)
+#define PAUSE_MOST_US (3600 * CLOCK_SECOND_US)
+enum { LOOKS = 3 };
+
+extern const struct script script_reserve, script_settle, script_pause, script_members;
+
+static const struct asker_ops redis_ops;
+
+static struct redis_asker *self_of(const struct asker *asker)
+{
+    struct redis_asker *self = container_of(asker, struct redis_asker, base);
+    must_be(self, ASKER_MAGIC);
+    return self;
+}
+
+struct asker *slots_redis_asker(struct slots_redis *redis, const char *name, const struct slots_terms *terms)
+{
+    static const char suffixes[] = "ebwm"; /* in the order of ASKER_EPOCH ... */
+    struct redis_asker *self = mem_zalloc(sizeof(*self));
+
+    self->magic = ASKER_MAGIC;
+    self->base.ops = &redis_ops;
+    self->base.terms = self->terms = *terms;
+    self->redis = redis;
+    self->grace_us = terms->late_us;
+    self->listen_until.us = self->pause_until.us = WINDOW_LONG_AGO_US;
+    for (int i = 0; i < 4; i++) {
+        self->keys[i] = mem_printf("%s:{%s}:%c", redis->prefix, name, suffixes[i]);
+    }
+    TAILQ_INSERT_TAIL(&redis->askers, self, link);
+    return &self->base;
+}
+
+static void redis_free(struct asker *asker)
+{
+    struct redis_asker *self = self_of(asker);
+
+    link_forget(self->redis->server, &self->ask_call);
+    link_forget(self->redis->server, &self->look_call);
+    link_forget(self->redis->server, &self->members_call);
+    TAILQ_REMOVE(&self->redis->askers, self, link);
+    for (int i = 0; i < 4; i++) {
+        mem_free(self->keys[i]);
+    }
+    mem_free(self->windows);
+    self->magic = 0;
+    mem_free(self);
+}
+
+/* ---- questions ---- */
+
+/* A slow link can hide larger clock steps, so its slots are further apart. */
+static void follow_speed(struct redis_asker *self)
+{
+    const struct slots_terms *terms = &self->terms;
+    int64_t excess = slots_redis_unnoticed_us(self->redis, terms) - terms->unnoticed_us;
+
+    excess = excess > 0 ? excess + excess / 1000 + 1 : 0;
+    self->base.terms.interval_us = terms->interval_us + (excess + terms->per_step_us - 1) / terms->per_step_us;
+}
+
+static int64_t grace_base_us(const struct redis_asker *self)
+{
+    int64_t grace = 3 * self->redis->rtt.p99_us;
+    grace = grace < GRACE_MOST_US ? grace : GRACE_MOST_US;
+    return grace > self->terms.late_us ? grace : self->terms.late_us;
+}
+
+static bool reserve(struct redis_asker *self, struct link_call *call, const struct grant_limits *limits)
+{
+    enum { NUMBERS = 6 };
+    const int64_t numbers[NUMBERS] = {limits->interval_us, limits->late_us, limits->grace_us,
+                                      limits->horizon_us,  limits->want,    self->floor_us};
+    char text[NUMBERS][24];
+    const char *args[NUMBERS + 4] = {limits->rid, self->redis->me};
+
+    for (int i = 0; i < NUMBERS; i++) {
+        snprintf(text[i], sizeof(text[i]), "%" PRId64, numbers[i]);
+        args[2 + i] = text[i];
+    }
+    args[NUMBERS + 2] = self->suspect;
+    args[NUMBERS + 3] = BUCKET_TTL_MS;
+    self->base.calls++;
+    return link_eval(self->redis->server, call, &script_reserve, (const char *const *)self->keys, 3, args, NUMBERS + 4);
+}
+
+static struct grant_limits limits_now(const struct redis_asker *self, const char *rid, unsigned want)
+{
+    return (struct grant_limits){.rid = rid,
+                                 .want = want,
+                                 .interval_us = self->base.terms.interval_us,
+                                 .late_us = self->terms.late_us,
+                                 .grace_us = self->grace_us,
+                                 .horizon_us = self->terms.horizon_us};
+}
+
+/* ---- answers ---- */
+
+static void answer(struct redis_asker *self, enum slots_outcome outcome, struct mono again)
+{
+    struct slots_answer it = {.outcome = outcome, .again = again};
+
+    if (outcome == SLOTS_GRANTED) {
+        it.windows = self->windows;
+        it.count = self->windows_count;
+        it.spoilt = self->spoilt;
+    } else {
+        it.spoilt = self->windows_count + self->spoilt;
+    }
+    self->windows_count = self->spoilt = 0;
+    self->base.on_answer(self->base.arg, &self->base, &it);
+}
+
+static void answer_later(struct redis_asker *self, struct mono now, int64_t in_us)
+{
+    struct mono again = mono_add(now, in_us);
+    answer(self, SLOTS_LATER, again.us > self->listen_until.us ? again : self->listen_until);
+}
+
+/* What every reply of reserve.lua says, whatever it was asked for. Replies to this connection's server only get here. */
+static void take_in(struct redis_asker *self, const struct link_call *call, const struct slot_reply *reply)
+{
+    bool is_new = strcmp(self->eid, reply->eid) != 0;
+    const struct window_clock *clock = &self->redis->clock;
+
+    memcpy(self->eid, reply->eid, sizeof(self->eid));
+    self->floor_us = reply->tat_us;
+    slots_redis_exchange(self->redis, call, (struct rtime){reply->now_us});
+    if (self->suspect[0] != '\0' && strcmp(self->suspect, self->eid) != 0) {
+        self->suspect[0] = '\0';
+    }
+    if (is_new) {
+        /* An epoch we did not know: it may have begun before a step we saw, or before we could see any. What others hold from
+         * then is over after H + I; usually that is long past, or what the script makes us wait for anyway. */
+        int64_t from = clock->born.us > clock->step_at.us ? clock->born.us : clock->step_at.us;
+        int64_t until = from + self->terms.horizon_us + self->base.terms.interval_us;
+        self->listen_until.us = until > self->listen_until.us ? until : self->listen_until.us;
+    }
+}
+
+static bool is_stale(const struct redis_asker *self, struct mono sent)
+{
+    return sent.us < self->redis->clock.step_at.us;
+}
+
+static bool is_quick(const struct redis_asker *self, const struct link_call *call)
+{
+    return mono_diff(call->answered, call->sent) <= slots_redis_unnoticed_us(self->redis, &self->terms);
+}
+
+static void ask_done(struct link_call *call, const struct redisReply *reply);
+
+static bool parse(struct redis_asker *self, const struct redisReply *reply, struct slot_reply *out, struct slot *slots)
+{
+    if (grant_parse(reply, &self->asked, out, slots)) {
+        return true;
+    }
+    slots_redis_bad_reply(self->redis, "reserve");
+    return false;
+}
+
+static void use(struct redis_asker *self, const struct link_call *call)
+{
+    bool too_late = self->windows_count == 0 || self->windows[0].last.us < call->answered.us;
+    int64_t base = grace_base_us(self);
+
+    if (too_late) {
+        self->grace_us = self->grace_us * 2 < GRACE_MOST_US ? self->grace_us * 2 : GRACE_MOST_US;
+        self->grace_us = self->grace_us > self->terms.late_us ? self->grace_us : self->terms.late_us;
+    } else {
+        self->grace_us = self->grace_us * 19 / 20 > base ? self->grace_us * 19 / 20 : base;
+    }
+    answer(self, SLOTS_GRANTED, call->answered);
+}
+
+static bool look_again(struct redis_asker *self);
+
+static void confirm_done(struct link_call *call, const struct redisReply *reply)
+{
+    struct redis_asker *self = container_of(call, struct redis_asker, ask_call);
+    must_be(self, ASKER_MAGIC);
+    struct slot_reply got;
+
+    if (reply == NULL) {
+        answer(self, SLOTS_LOST, call->answered);
+        return;
+    }
+    if (!parse(self, reply, &got, NULL)) {
+        answer_later(self, call->answered, AGAIN_BAD_US);
+        return;
+    }
+    take_in(self, call, &got);
+    if (is_stale(self, self->granted_sent) || strcmp(got.eid, self->granted_eid) != 0) {
+        answer_later(self, call->answered, AGAIN_SOON_US);
+    } else if (is_quick(self, call)) {
+        use(self, call);
+    } else if (--self->looks_left == 0) {
+        answer_later(self, call->answered, AGAIN_SOON_US);
+    } else if (!look_again(self)) {
+        answer(self, SLOTS_LOST, call->answered);
+    }
+}
+
+static bool look_again(struct redis_asker *self)
+{
+    self->asked.want = 0;
+    self->ask_call.done = confirm_done;
+    return reserve(self, &self->ask_call, &self->asked);
+}
+
+static void map_windows(struct redis_asker *self, const struct slot *slots, unsigned count, struct rtime now)
+{
+    self->windows = mem_realloc(self->windows, count * sizeof(self->windows[0]));
+    self->windows_count = self->spoilt = 0;
+    for (unsigned i = 0; i < count; i++) {
+        if (window_map(&self->redis->clock, &slots[i], now, &self->windows[self->windows_count])) {
+            self->windows_count++;
+        } else {
+            self->spoilt++;
+        }
+    }
+}
+
+static void ask_done(struct link_call *call, const struct redisReply *reply)
+{
+    struct redis_asker *self = container_of(call, struct redis_asker, ask_call);
+    must_be(self, ASKER_MAGIC);
+    struct slot slots[SLOTS_WANT_MAX];
+    struct slot_reply got;
+
+    if (reply == NULL) {
+        answer(self, SLOTS_LOST, call->answered);
+        return;
+    }
+    if (!parse(self, reply, &got, slots)) {
+        answer_later(self, call->answered, AGAIN_BAD_US);
+        return;
+    }
+    take_in(self, call, &got);
+    if (is_stale(self, call->sent) || call->answered.us < self->listen_until.us) {
+        self->spoilt = got.count;
+        answer_later(self, call->answered, AGAIN_SOON_US);
+    } else if (got.count == 0) {
+        answer_later(self, call->answered, got.retry_us);
+    } else {
+        map_windows(self, slots, got.count, (struct rtime){got.now_us});
+        self->granted_sent = call->sent;
+        memcpy(self->granted_eid, got.eid, sizeof(got.eid));
+        self->looks_left = LOOKS;
+        if (is_quick(self, call)) {
+            use(self, call);
+        } else if (!look_again(self)) {
+            answer(self, SLOTS_LOST, call->answered);
+        }
+    }
+}
+
+static bool redis_ask(struct asker *asker, unsigned want)
+{
+    struct redis_asker *self = self_of(asker);
+    struct mono now = loop_now(self->redis->loop);
+
+    must(want > 0 && want <= SLOTS_WANT_MAX && !self->ask_call.in_flight);
+    if (!self->redis->state.up) {
+        return false;
+    }
+    if (mono_before(now, self->listen_until)) {
+        answer(self, SLOTS_LATER, self->listen_until);
+        return true;
+    }
+    follow_speed(self);
+    snprintf(self->asked_rid, sizeof(self->asked_rid), "%s", link_run_id(self->redis->server));
+    self->asked = limits_now(self, self->asked_rid, want);
+    self->ask_call.done = ask_done;
+    return reserve(self, &self->ask_call, &self->asked);
+}
+
+/* ---- looking, telling ---- */
+
+static void look_done(struct link_call *call, const struct redisReply *reply)
+{
+    struct redis_asker *self = container_of(call, struct redis_asker, look_call);
+    must_be(self, ASKER_MAGIC);
+    char rid[SLOT_RID_BYTES];
+    struct slot_reply got;
+
+    snprintf(rid, sizeof(rid), "%s", link_run_id(self->redis->server));
+    struct grant_limits limits = limits_now(self, rid, 0);
+    if (reply == NULL) {
+        return;
+    }
+    if (grant_parse(reply, &limits, &got, NULL)) {
+        take_in(self, call, &got);
+    } else {
+        slots_redis_bad_reply(self->redis, "look");
+    }
+}
+
+static void look(struct redis_asker *self)
+{
+    struct grant_limits limits = limits_now(self, link_run_id(self->redis->server), 0);
+
+    self->look_call.done = look_done;
+    if (!self->look_call.in_flight && !reserve(self, &self->look_call, &limits)) {
+        return; /* going down */
+    }
+}
+
+void slots_redis_warm(struct asker *asker)
+{
+    struct redis_asker *self = self_of(asker);
+
+    self->is_warm = true;
+    if (self->redis->state.up && self->eid[0] == '\0') {
+        look(self);
+    }
+}
+
+void slots_asker_up(struct redis_asker *self)
+{
+    int64_t pause_us = mono_diff(self->pause_until, loop_now(self->redis->loop));
+
+    if (pause_us > 0) {
+        slots_redis_tell(self->redis, &script_pause, self->keys[ASKER_BUCKET], pause_us, PAUSE_MOST_US);
+    }
+    if (self->is_warm) {
+        look(self);
+    }
+}
+
+static void members_done(struct link_call *call, const struct redisReply *reply)
+{
+    struct redis_asker *self = container_of(call, struct redis_asker, members_call);
+    must_be(self, ASKER_MAGIC);
+    struct rtime now;
+    unsigned members, queued;
+
+    if (reply == NULL) {
+        return;
+    }
+    if (!grant_parse_members(reply, &now, &members, &queued)) {
+        slots_redis_bad_reply(self->redis, "members");
+        return;
+    }
+    slots_redis_exchange(self->redis, call, now);
+    self->base.others = members > 0 ? members - 1 : 0;
+    self->base.others_queued = queued > self->base.queued ? queued - self->base.queued : 0;
+}
+
+void slots_asker_tick(struct redis_asker *self)
+{
+    char queued[16], ttl[24];
+    const char *args[] = {self->redis->me, queued, ttl};
+    bool is_queued = self->base.queued > 0;
+
+    if ((!is_queued && !self->was_queued) || self->members_call.in_flight) {
+        return;
+    }
+    snprintf(queued, sizeof(queued), "%d", is_queued ? (int)self->base.queued : -1);
+    snprintf(ttl, sizeof(ttl), "%" PRId64, MEMBERS_TTL_US);
+    self->was_queued = is_queued;
+    self->members_call.done = members_done;
+    self->base.calls++;
+    if (!link_eval(self->redis->server, &self->members_call, &script_members,
+                   (const char *const *)&self->keys[ASKER_MEMBERS], 1, args, 3)) {
+        self->was_queued = false;
+    }
+}
+
+static bool redis_give_back(struct asker *asker, const struct window *oldest, const struct window *newest)
+{
+    struct redis_asker *self = self_of(asker);
+    struct mono now = loop_now(self->redis->loop);
+
+    if (!self->redis->state.up || mono_diff(oldest->first, now) <= 2 * self->redis->rtt.most_us) {
+        return false;
+    }
+    if (self->floor_us == newest->slot.tat_us) {
+        self->floor_us = oldest->slot.first_us; /* or it would take them back with the next question */
+    }
+    self->base.calls++;
+    slots_redis_tell(self->redis, &script_settle, self->keys[ASKER_BUCKET], oldest->slot.first_us, newest->slot.tat_us);
+    return true;
+}
+
+static void redis_pause(struct asker *asker, int64_t for_us)
+{
+    struct redis_asker *self = self_of(asker);
+    struct mono until = mono_add(loop_now(self->redis->loop), for_us < PAUSE_MOST_US ? for_us : PAUSE_MOST_US);
+
+    self->pause_until = until.us > self->pause_until.us ? until : self->pause_until;
+    self->base.calls++;
+    slots_redis_tell(self->redis, &script_pause, self->keys[ASKER_BUCKET], for_us, PAUSE_MOST_US);
+}
+
+static struct mono redis_next_free(const struct asker *asker, struct mono now)
+{
+    const struct redis_asker *self = self_of(asker);
+    struct mono at = now;
+
+    if (self->eid[0] != '\0') {
+        struct mono tat = window_guess(&self->redis->clock, (struct rtime){self->floor_us});
+        at = tat.us > at.us ? tat : at;
+    }
+    at = self->pause_until.us > at.us ? self->pause_until : at;
+    return self->listen_until.us > at.us ? self->listen_until : at;
+}
+
+static int64_t redis_lookahead_us(const struct asker *asker)
+{
+    const struct redis_asker *self = self_of(asker);
+    int64_t ahead = 2 * self->redis->rtt.most_us;
+
+    ahead = ahead > AHEAD_LEAST_US ? ahead : AHEAD_LEAST_US;
+    ahead += self->grace_us - self->terms.late_us;
+    return ahead < self->terms.horizon_us ? ahead : self->terms.horizon_us;
+}
+
+static void redis_set_terms(struct asker *asker, const struct slots_terms *terms)
+{
+    struct redis_asker *self = self_of(asker);
+
+    self->terms = self->base.terms = *terms;
+    self->grace_us = self->grace_us > terms->late_us ? self->grace_us : terms->late_us;
+}
+
+static bool redis_is_idle(const struct asker *asker, struct mono now)
+{
+    const struct redis_asker *self = self_of(asker);
+
+    return !self->ask_call.in_flight && !self->look_call.in_flight && !self->members_call.in_flight &&
+           self->suspect[0] == '\0' && !self->was_queued && redis_next_free(asker, now).us <= now.us;
+}
+
+static const struct asker_ops redis_ops = {.ask = redis_ask,
+                                           .give_back = redis_give_back,
+                                           .pause = redis_pause,
+                                           .next_free = redis_next_free,
+                                           .lookahead_us = redis_lookahead_us,
+                                           .set_terms = redis_set_terms,
+                                           .is_idle = redis_is_idle,
+                                           .free = redis_free};

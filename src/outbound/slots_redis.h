@@ -1,0 +1,72 @@
+#ifndef SLUICE_OUTBOUND_SLOTS_REDIS_H
+#define SLUICE_OUTBOUND_SLOTS_REDIS_H
+/* Inside of slots_redis: the one connection all askers share (slots_redis.c) and the asker of one bucket (slots_asker.c). */
+#include "outbound/grant.h"
+#include "outbound/rtt.h"
+#include "outbound/slots.h"
+#include "redis/link.h"
+
+struct redis_asker;
+
+/* A call nobody waits for: freed when it is answered. */
+struct side_call {
+    struct link_call call;
+    struct slots_redis *redis;
+    TAILQ_ENTRY(side_call) link;
+};
+
+struct slots_redis {
+    uint32_t magic;
+    struct slots state;
+    struct loop *loop;
+    struct link *server;
+    char *prefix, *me;
+    struct window_clock clock;
+    struct rtt rtt;
+    TAILQ_HEAD(, redis_asker) askers;
+    TAILQ_HEAD(, side_call) side_calls;
+    struct timer tick;
+    struct link_call time_call;
+    struct mono warned; /* of a bad reply */
+};
+
+struct redis_asker {
+    struct asker base;
+    uint32_t magic;
+    struct slots_redis *redis;
+    TAILQ_ENTRY(redis_asker) link;
+    char *keys[4]; /* epoch, bucket, tickets, members */
+    struct slots_terms terms; /* as configured; base.terms.interval_us also has what this link's slowness costs */
+    bool is_warm;
+    bool was_queued; /* in the members hash */
+    int64_t floor_us, grace_us;
+    char eid[SLOT_EID_BYTES];     /* of the latest reply; "" = none yet */
+    char suspect[SLOT_EID_BYTES]; /* epoch whose clock stepped forward; reported until a reply shows another */
+    struct mono listen_until;     /* no grant is used before */
+    struct mono pause_until;
+    struct link_call ask_call, look_call, members_call;
+    struct grant_limits asked; /* what ask_call asked */
+    char asked_rid[SLOT_RID_BYTES];
+    struct window *windows; /* granted by a slow exchange: used once a quick one found no step */
+    unsigned windows_count, spoilt;
+    unsigned looks_left;
+    struct mono granted_sent; /* when they were asked for */
+    char granted_eid[SLOT_EID_BYTES];
+};
+
+enum { ASKER_EPOCH, ASKER_BUCKET, ASKER_TICKETS, ASKER_MEMBERS };
+
+/* Takes an answered call in as a look at Redis' clock; tells every asker of a step. */
+void slots_redis_exchange(struct slots_redis *redis, const struct link_call *call, struct rtime now);
+/* The largest clock step that can go unnoticed at the present speed of this link. */
+int64_t slots_redis_unnoticed_us(const struct slots_redis *redis, const struct slots_terms *terms);
+/* Runs a script without waiting for the reply. */
+void slots_redis_tell(struct slots_redis *redis, const struct script *script, const char *key, int64_t first, int64_t second);
+void slots_redis_bad_reply(struct slots_redis *redis, const char *what);
+
+/* A server answers. */
+void slots_asker_up(struct redis_asker *self);
+/* Once a second while it does. */
+void slots_asker_tick(struct redis_asker *self);
+
+#endif

@@ -1,0 +1,452 @@
+/* links: src/outbound/outbound.c src/outbound/bucket.c src/outbound/pacer.c src/outbound/queue.c src/outbound/meter.c src/outbound/slot.c src/outbound/slots.c src/outbound/slots_local.c src/outbound/window.c src/outbound/fallback.c src/outbound/rtt.c src/outbound/grant.c src/outbound/slots_redis.c src/outbound/slots_asker.c src/lua/reserve.lua src/lua/settle.lua src/lua/pause.lua src/lua/members.lua src/base/mem.c src/base/must.c src/base/str.c tests/sim/loop_virtual.c tests/sim/policy_fixed.c tests/sim/log_quiet.c tests/sim/link_none.c src/conf/policy.c */
+/* Buckets of this process alone, in virtual time. */
+#include "../sim/loop_virtual.h"
+#include "../sim/policy_fixed.h"
+#include "outbound/outbound.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+enum { GUESTS = 64 };
+
+struct guest {
+    struct waiter waiter;
+    int64_t near_us, released_us, gave_up_us; /* -1 = not yet */
+    int64_t ready_in_us;                      /* how long it dials; -1 = never */
+    struct timer dialled;
+    enum give_up why;
+    struct guest *cancels; /* cancelled by its release */
+};
+
+static struct loop *loop;
+static struct policy *policy;
+static struct outbound *outbound;
+static struct guest guests[GUESTS];
+static int64_t zero_us;
+
+static int64_t now_us(void)
+{
+    return loop_now(loop).us - zero_us;
+}
+
+static void dialled(struct timer *timer, struct mono now)
+{
+    struct guest *guest = container_of(timer, struct guest, dialled);
+    (void)now;
+    if (guest->waiter.bucket != NULL) {
+        bucket_ready(&guest->waiter, true);
+    }
+}
+
+static void on_near(struct waiter *waiter)
+{
+    struct guest *guest = container_of(waiter, struct guest, waiter);
+
+    ck_assert_ptr_nonnull(waiter->bucket);
+    guest->near_us = now_us();
+    if (guest->ready_in_us == 0) {
+        bucket_ready(waiter, true);
+    } else if (guest->ready_in_us > 0) {
+        timer_set(loop, &guest->dialled, mono_add(loop_now(loop), guest->ready_in_us), dialled);
+    }
+}
+
+static void on_release(struct waiter *waiter, struct mono now)
+{
+    struct guest *guest = container_of(waiter, struct guest, waiter);
+
+    ck_assert_ptr_null(waiter->bucket);
+    ck_assert_int_eq(guest->released_us, -1);
+    ck_assert_int_eq(now.us, loop_now(loop).us);
+    guest->released_us = now_us();
+    if (guest->cancels != NULL) {
+        bucket_cancel(&guest->cancels->waiter);
+    }
+}
+
+static void on_give_up(struct waiter *waiter, enum give_up why)
+{
+    struct guest *guest = container_of(waiter, struct guest, waiter);
+
+    ck_assert_ptr_null(waiter->bucket);
+    guest->gave_up_us = now_us();
+    guest->why = why;
+}
+
+static const struct waiter_ops ops = {on_near, on_release, on_give_up};
+
+static void setup(void)
+{
+    loop = loop_new();
+    zero_us = loop_now(loop).us;
+    policy = policy_fixed(10, CLOCK_SECOND_US);
+    outbound = outbound_new(loop, NULL, "sluice", "one");
+    for (int i = 0; i < GUESTS; i++) {
+        guests[i] = (struct guest){.waiter.ops = &ops, .near_us = -1, .released_us = -1, .gave_up_us = -1};
+    }
+}
+
+static void teardown(void)
+{
+    for (int i = 0; i < GUESTS; i++) {
+        bucket_cancel(&guests[i].waiter);
+        timer_clear(&guests[i].dialled);
+    }
+    outbound_free(outbound);
+    policy_put(policy);
+    loop_free(loop);
+}
+
+static void use_policy(int64_t count, int64_t period_us)
+{
+    policy_put(policy);
+    policy = policy_fixed(count, period_us);
+}
+
+static struct bucket *bucket(void)
+{
+    return outbound_bucket(outbound, policy, "api.example.com");
+}
+
+static enum enqueue enter(int i, int64_t patience_us)
+{
+    struct forecast forecast;
+    return bucket_enqueue(bucket(), &guests[i].waiter, patience_us, &forecast);
+}
+
+static void enter_many(int count)
+{
+    for (int i = 0; i < count; i++) {
+        ck_assert_int_eq(enter(i, 30 * CLOCK_SECOND_US), ENQUEUE_OK);
+    }
+}
+
+static void pass(int64_t us)
+{
+    world_run(loop_world(loop), us);
+}
+
+static struct bucket_stats stats(void)
+{
+    struct bucket_stats out;
+    bucket_stats(bucket(), &out);
+    return out;
+}
+
+START_TEST(a_lone_request_leaves_without_any_time_passing)
+{
+    enter_many(1);
+    pass(0);
+    ck_assert_int_eq(guests[0].released_us, 0);
+    ck_assert_uint_eq(stats().released, 1);
+    ck_assert_uint_eq(stats().waiting, 0);
+}
+END_TEST
+
+START_TEST(no_callback_is_made_from_inside_enqueue)
+{
+    enter_many(1);
+    ck_assert_int_eq(guests[0].near_us, -1);
+    pass(0);
+    ck_assert_int_eq(guests[0].near_us, 0);
+}
+END_TEST
+
+START_TEST(waiters_leave_in_order_one_interval_apart)
+{
+    int64_t interval = policy_interval_us(policy);
+
+    enter_many(25);
+    pass(3 * CLOCK_SECOND_US);
+    for (int i = 0; i < 25; i++) {
+        ck_assert_int_eq(guests[i].released_us, i * interval);
+    }
+    ck_assert_uint_le(stats().most_in_window, 10);
+}
+END_TEST
+
+START_TEST(a_cancelled_waiter_costs_no_slot)
+{
+    int64_t interval = policy_interval_us(policy);
+
+    enter_many(20);
+    pass(interval / 2);
+    for (int i = 2; i < 19; i++) {
+        bucket_cancel(&guests[i].waiter);
+    }
+    pass(CLOCK_SECOND_US);
+    ck_assert_int_eq(guests[1].released_us, interval);
+    ck_assert_int_eq(guests[19].released_us, 2 * interval);
+    ck_assert_uint_eq(stats().cancelled, 17);
+}
+END_TEST
+
+START_TEST(cancelling_another_waiter_from_a_release_is_fine)
+{
+    enter_many(3);
+    guests[0].cancels = &guests[1];
+    pass(CLOCK_SECOND_US);
+    ck_assert_int_eq(guests[1].released_us, -1);
+    ck_assert_int_eq(guests[2].released_us, policy_interval_us(policy));
+}
+END_TEST
+
+START_TEST(a_slot_nobody_is_left_for_is_given_back)
+{
+    int64_t interval = policy_interval_us(policy);
+
+    enter_many(2);
+    pass(interval / 2); /* the second one holds a window now */
+    bucket_cancel(&guests[1].waiter);
+    pass(0);
+    ck_assert_uint_eq(stats().wasted_windows, 1);
+    ck_assert_int_eq(enter(2, CLOCK_SECOND_US), ENQUEUE_OK);
+    pass(CLOCK_SECOND_US);
+    ck_assert_int_eq(guests[2].released_us, interval);
+}
+END_TEST
+
+START_TEST(no_slot_is_spent_before_the_connection_is_ready)
+{
+    for (int i = 0; i < 5; i++) {
+        guests[i].ready_in_us = 120 * CLOCK_MS_US;
+    }
+    enter_many(5);
+    pass(2 * CLOCK_SECOND_US);
+    ck_assert_int_eq(guests[0].released_us, 120 * CLOCK_MS_US);
+    ck_assert_int_eq(guests[4].released_us, 120 * CLOCK_MS_US + 4 * policy_interval_us(policy));
+    ck_assert_uint_eq(stats().late_windows, 0);
+}
+END_TEST
+
+START_TEST(a_ready_waiter_overtakes_one_that_never_gets_ready)
+{
+    guests[0].ready_in_us = -1;
+    enter_many(2);
+    pass(0);
+    ck_assert_int_eq(guests[1].released_us, 0);
+    ck_assert_int_eq(guests[0].released_us, -1);
+}
+END_TEST
+
+START_TEST(a_frozen_process_does_not_catch_up)
+{
+    int64_t interval = policy_interval_us(policy);
+
+    enter_many(40);
+    pass(interval + 1);
+    loop_freeze(loop, 3 * CLOCK_SECOND_US);
+    pass(4 * CLOCK_SECOND_US);
+    int64_t thaw = interval + 1 + 3 * CLOCK_SECOND_US;
+    ck_assert_int_eq(guests[2].released_us, thaw);
+    ck_assert_int_eq(guests[3].released_us, thaw + interval);
+    ck_assert_uint_eq(stats().late_windows, 1);
+    ck_assert_uint_le(stats().most_in_window, 10);
+}
+END_TEST
+
+START_TEST(a_late_loop_never_breaks_the_limit)
+{
+    use_policy(20, CLOCK_SECOND_US);
+    loop_set_lateness(loop, 3000, 0.05, 60000);
+    for (int round = 0; round < 40; round++) {
+        for (int i = 0; i < GUESTS; i++) {
+            if (guests[i].waiter.bucket == NULL) {
+                guests[i].released_us = guests[i].near_us = -1;
+                ck_assert_int_eq(enter(i, 30 * CLOCK_SECOND_US), ENQUEUE_OK);
+            }
+        }
+        pass(CLOCK_SECOND_US);
+    }
+    ck_assert_uint_le(stats().most_in_window, 20);
+    ck_assert_uint_ge(stats().released, 40 * 20 * 80 / 100);
+}
+END_TEST
+
+START_TEST(who_waits_too_long_is_given_up_at_its_deadline)
+{
+    guests[0].ready_in_us = -1;
+    ck_assert_int_eq(enter(0, 300 * CLOCK_MS_US), ENQUEUE_OK);
+    pass(CLOCK_SECOND_US);
+    ck_assert_int_eq(guests[0].gave_up_us, 300 * CLOCK_MS_US);
+    ck_assert_int_eq(guests[0].why, GIVE_UP_DEADLINE);
+    ck_assert_uint_eq(stats().gave_up, 1);
+}
+END_TEST
+
+START_TEST(who_would_wait_too_long_is_refused_with_a_true_retry_after)
+{
+    struct forecast forecast;
+
+    enter_many(20);
+    pass(0);
+    ck_assert_int_eq(bucket_enqueue(bucket(), &guests[30].waiter, CLOCK_SECOND_US, &forecast), ENQUEUE_TOO_LONG);
+    ck_assert_int_eq(forecast.wait_us, 20 * policy_interval_us(policy));
+    ck_assert_uint_eq(forecast.position, 19);
+    pass(forecast.retry_after_us);
+    ck_assert_int_eq(enter(30, CLOCK_SECOND_US), ENQUEUE_OK);
+    pass(2 * CLOCK_SECOND_US);
+    ck_assert_int_ge(guests[30].released_us, 0);
+}
+END_TEST
+
+START_TEST(a_full_queue_refuses_and_says_when_there_is_room)
+{
+    struct forecast forecast;
+
+    policy->max_queue = 5;
+    enter_many(5);
+    ck_assert_int_eq(bucket_enqueue(bucket(), &guests[9].waiter, 30 * CLOCK_SECOND_US, &forecast), ENQUEUE_FULL);
+    pass(0);
+    ck_assert_int_eq(enter(5, 30 * CLOCK_SECOND_US), ENQUEUE_OK);
+    ck_assert_int_eq(bucket_enqueue(bucket(), &guests[9].waiter, 30 * CLOCK_SECOND_US, &forecast), ENQUEUE_FULL);
+    pass(forecast.retry_after_us);
+    ck_assert_int_eq(enter(9, 30 * CLOCK_SECOND_US), ENQUEUE_OK);
+    ck_assert_uint_eq(stats().refused, 2);
+}
+END_TEST
+
+START_TEST(at_a_low_rate_connections_are_asked_for_two_seconds_ahead)
+{
+    use_policy(1, 10 * CLOCK_SECOND_US);
+    int64_t interval = policy_interval_us(policy);
+
+    enter_many(3);
+    pass(30 * CLOCK_SECOND_US);
+    ck_assert_int_eq(guests[0].released_us, 0);
+    ck_assert_int_eq(guests[1].near_us, interval - 2 * CLOCK_SECOND_US);
+    ck_assert_int_eq(guests[1].released_us, interval);
+    ck_assert_int_eq(guests[2].released_us, 2 * interval);
+}
+END_TEST
+
+START_TEST(an_unused_slot_is_used_again_while_its_window_is_open)
+{
+    int64_t interval = policy_interval_us(policy);
+
+    enter_many(3);
+    pass(interval);
+    ck_assert_int_eq(guests[1].released_us, interval);
+    pass(2 * CLOCK_MS_US);
+    guests[1].released_us = -1;
+    bucket_return(bucket(), &guests[1].waiter, mono_add(loop_now(loop), CLOCK_SECOND_US), true);
+    pass(CLOCK_SECOND_US);
+    ck_assert_int_eq(guests[2].released_us, interval + 2 * CLOCK_MS_US); /* it was ready */
+    ck_assert_int_eq(guests[1].released_us, 2 * interval);
+    ck_assert_uint_eq(stats().released, 3);
+}
+END_TEST
+
+START_TEST(a_second_attempt_goes_first_and_needs_a_slot_of_its_own)
+{
+    int64_t interval = policy_interval_us(policy);
+
+    enter_many(3);
+    pass(interval + 1);
+    guests[0].released_us = -1;
+    bucket_return(bucket(), &guests[0].waiter, mono_add(loop_now(loop), CLOCK_SECOND_US), false);
+    pass(CLOCK_SECOND_US);
+    ck_assert_int_eq(guests[0].released_us, 2 * interval);
+    ck_assert_int_eq(guests[2].released_us, 3 * interval);
+    ck_assert_uint_eq(stats().released, 4);
+}
+END_TEST
+
+START_TEST(a_pause_stops_everybody_and_no_burst_follows)
+{
+    int64_t interval = policy_interval_us(policy);
+
+    enter_many(20);
+    pass(interval + 1);
+    bucket_pause(bucket(), 5 * CLOCK_SECOND_US);
+    pass(8 * CLOCK_SECOND_US);
+    ck_assert_int_eq(guests[2].released_us, interval + 1 + 5 * CLOCK_SECOND_US);
+    ck_assert_int_eq(guests[3].released_us, 2 * interval + 1 + 5 * CLOCK_SECOND_US);
+    ck_assert_uint_le(stats().most_in_window, 10);
+}
+END_TEST
+
+START_TEST(an_idle_bucket_is_forgotten_and_starts_where_it_left_off)
+{
+    enter_many(1);
+    pass(10 * CLOCK_SECOND_US);
+    ck_assert_uint_eq(stats().released, 1);
+    pass(200 * CLOCK_SECOND_US);
+    ck_assert_uint_eq(stats().released, 0); /* a new one */
+}
+END_TEST
+
+START_TEST(a_configured_bucket_is_kept)
+{
+    outbound_warm(outbound, policy, "api.example.com");
+    enter_many(1);
+    pass(300 * CLOCK_SECOND_US);
+    ck_assert_uint_eq(stats().released, 1);
+}
+END_TEST
+
+START_TEST(a_new_policy_spaces_the_next_slots)
+{
+    struct policy *faster = policy_fixed(20, CLOCK_SECOND_US);
+
+    enter_many(10);
+    pass(1);
+    outbound_bucket(outbound, faster, "api.example.com");
+    pass(2 * CLOCK_SECOND_US);
+    ck_assert_int_eq(guests[9].released_us - guests[8].released_us, policy_interval_us(faster));
+    outbound_bucket(outbound, policy, "api.example.com");
+    policy_put(faster);
+}
+END_TEST
+
+START_TEST(the_gap_mode_keeps_requests_apart)
+{
+    policy->strict = STRICT_GAP;
+    loop_set_lateness(loop, 2000, 0, 0);
+    enter_many(40);
+    pass(10 * CLOCK_SECOND_US);
+    for (int i = 1; i < 40; i++) {
+        ck_assert_int_ge(guests[i].released_us - guests[i - 1].released_us, CLOCK_SECOND_US / 10);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("pacer");
+    TCase *alone = tcase_create("this process alone");
+    const TTest *const tests[] = {
+        a_lone_request_leaves_without_any_time_passing,
+        no_callback_is_made_from_inside_enqueue,
+        waiters_leave_in_order_one_interval_apart,
+        a_cancelled_waiter_costs_no_slot,
+        cancelling_another_waiter_from_a_release_is_fine,
+        a_slot_nobody_is_left_for_is_given_back,
+        no_slot_is_spent_before_the_connection_is_ready,
+        a_ready_waiter_overtakes_one_that_never_gets_ready,
+        a_frozen_process_does_not_catch_up,
+        a_late_loop_never_breaks_the_limit,
+        who_waits_too_long_is_given_up_at_its_deadline,
+        who_would_wait_too_long_is_refused_with_a_true_retry_after,
+        a_full_queue_refuses_and_says_when_there_is_room,
+        at_a_low_rate_connections_are_asked_for_two_seconds_ahead,
+        an_unused_slot_is_used_again_while_its_window_is_open,
+        a_second_attempt_goes_first_and_needs_a_slot_of_its_own,
+        a_pause_stops_everybody_and_no_burst_follows,
+        an_idle_bucket_is_forgotten_and_starts_where_it_left_off,
+        a_configured_bucket_is_kept,
+        a_new_policy_spaces_the_next_slots,
+        the_gap_mode_keeps_requests_apart,
+    };
+
+    tcase_add_checked_fixture(alone, setup, teardown);
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+        tcase_add_test(alone, tests[i]);
+    }
+    suite_add_tcase(suite, alone);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
