@@ -1,0 +1,331 @@
+/* Boot in order, run, shut down in reverse. */
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/mem.h"
+#include "conf/load.h"
+#include "outbound/outbound.h"
+#include "proxy/proxy.h"
+#include "redis/link.h"
+#include "upstream/upstream.h"
+
+#include <curl/curl.h>
+#include <event2/event.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#ifndef SLUICE_VERSION
+#define SLUICE_VERSION "0.1.0"
+#endif
+
+enum { EXIT_BAD_CONFIG = 2, SPARE_DESCRIPTORS = 64, REPLICA_ID_BYTES = 24 };
+
+extern const struct script script_reserve, script_settle, script_pause, script_members;
+static const struct script *const scripts[] = {&script_reserve, &script_settle, &script_pause, &script_members};
+
+struct app {
+    struct conf *conf;
+    struct loop *loop;
+    struct link *link;
+    struct outbound *outbound;
+    struct upstreams *upstreams;
+    struct proxy *proxy;
+    struct event *on_term, *on_int, *on_usr1, *on_hup;
+    bool draining;
+};
+
+enum action { ACTION_RUN, ACTION_CHECK, ACTION_DUMP };
+struct options {
+    enum action action;
+    const char *file;
+};
+
+static void print_help(FILE *out)
+{
+    fputs("sluice: a forward proxy that queues calls per third party and lets them out at a constant rate\n\n"
+          "  sluice -c FILE                  run with this INI file\n"
+          "  sluice -c FILE --check          check it, and print what would happen to each destination\n"
+          "  sluice -c FILE --dump-config    print every setting in force\n"
+          "  sluice --help-config            print every key with its type, default and meaning\n"
+          "  sluice --version\n"
+          "  sluice --help\n\n"
+          "Callers then set HTTP_PROXY=http://127.0.0.1:3128 (and HTTPS_PROXY).\n"
+          "Signals: TERM drains and ends (a second one ends at once), USR1 opens the log file again.\n",
+          out);
+}
+
+/* Ends the program where nothing is left to do. */
+static struct options parse_options(int argc, char **argv)
+{
+    static const struct option known[] = {
+        {"config", required_argument, NULL, 'c'}, {"check", no_argument, NULL, 'k'},   {"dump-config", no_argument, NULL, 'd'},
+        {"help-config", no_argument, NULL, 'H'},  {"version", no_argument, NULL, 'V'}, {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    struct options options = {.action = ACTION_RUN};
+    int found;
+
+    while ((found = getopt_long(argc, argv, "c:hV", known, NULL)) != -1) {
+        switch (found) {
+        case 'c':
+            options.file = optarg;
+            break;
+        case 'k':
+            options.action = ACTION_CHECK;
+            break;
+        case 'd':
+            options.action = ACTION_DUMP;
+            break;
+        case 'H':
+            conf_help(stdout);
+            exit(EXIT_SUCCESS);
+        case 'V':
+            puts("sluice " SLUICE_VERSION);
+            exit(EXIT_SUCCESS);
+        case 'h':
+            print_help(stdout);
+            exit(EXIT_SUCCESS);
+        default:
+            fputs("try: sluice --help\n", stderr);
+            exit(EXIT_BAD_CONFIG);
+        }
+    }
+    if (optind < argc || options.file == NULL) {
+        fprintf(stderr, optind < argc ? "sluice: unexpected argument \"%s\"; try: sluice --help\n" : "sluice: which configuration? try: sluice -c FILE\n",
+                optind < argc ? argv[optind] : "");
+        exit(EXIT_BAD_CONFIG);
+    }
+    return options;
+}
+
+static struct conf *load_conf(const char *file)
+{
+    struct err err = {0};
+    struct err warnings = {0};
+    struct conf *conf = conf_load(file, &err, &warnings);
+
+    err_print(&warnings, "sluice: warning: ");
+    err_print(&err, "sluice: ");
+    err_fini(&err);
+    err_fini(&warnings);
+    if (conf == NULL) {
+        exit(EXIT_BAD_CONFIG);
+    }
+    return conf;
+}
+
+/* Two descriptors for each caller, at worst; as many callers as that leaves room for. */
+static int64_t claim_descriptors(const struct conf *conf)
+{
+    struct rlimit limit = {0, 0};
+    rlim_t wanted = (rlim_t)conf->proxy.max_connections * 2 + SPARE_DESCRIPTORS;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return conf->proxy.max_connections;
+    }
+    if (limit.rlim_cur < wanted) {
+        limit.rlim_cur = limit.rlim_max == RLIM_INFINITY || wanted < limit.rlim_max ? wanted : limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    if (limit.rlim_cur >= wanted) {
+        return conf->proxy.max_connections;
+    }
+    /* waiting callers need one each: only those near their turn have a connection to the third party */
+    rlim_t spare = limit.rlim_cur / 8 > SPARE_DESCRIPTORS ? limit.rlim_cur / 8 : SPARE_DESCRIPTORS;
+    int64_t fits = limit.rlim_cur > 2 * spare ? (int64_t)(limit.rlim_cur - spare) : (int64_t)limit.rlim_cur / 2;
+    if (fits >= conf->proxy.max_connections) {
+        return conf->proxy.max_connections;
+    }
+    log_line(LOG_WARN, "few_descriptors", LOG_INT("max_connections", conf->proxy.max_connections), LOG_INT("used", fits),
+             LOG_STR("cure", "raise ulimit -n"), LOG_END);
+    return fits;
+}
+
+static void log_destination(const struct policy *policy)
+{
+    char interval[32], rate[64], period[32];
+
+    snprintf(interval, sizeof(interval), "%.3f", (double)policy_interval_us(policy) / 1000.0);
+    str_format_duration(policy->rate.period_us, period);
+    snprintf(rate, sizeof(rate), "%" PRId64 "/%s", policy->rate.count, period);
+    log_line(LOG_INFO, "destination", LOG_STR("label", policy->label), LOG_STR("rate", rate), LOG_STR("interval_ms", interval),
+             LOG_INT("max_queue", policy->max_queue), LOG_INT("max_wait_ms", policy->max_wait_us / CLOCK_MS_US),
+             LOG_STR("https", "tunnels only: one slot for each CONNECT"), LOG_END);
+}
+
+static void log_startup(const struct conf *conf)
+{
+    static const char *const unlisted[] = {
+        [UNLISTED_PACE] = "pace", [UNLISTED_PASS] = "pass", [UNLISTED_DENY] = "deny"};
+
+    log_line(LOG_INFO, "starting", LOG_STR("version", SLUICE_VERSION), LOG_INT("pid", getpid()),
+             LOG_STR("slots", conf->redis.url != NULL ? "redis" : "this process alone"),
+             LOG_STR("unlisted", unlisted[conf->proxy.unlisted]), LOG_END);
+    log_destination(conf->fallback);
+    for (unsigned i = 0; i < conf->policies_count; i++) {
+        log_destination(conf->policies[i]);
+    }
+}
+
+/* ---- signals ---- */
+
+static void all_gone(void *arg)
+{
+    struct app *app = arg;
+
+    log_line(LOG_INFO, "drained", LOG_END);
+    loop_stop(app->loop);
+}
+
+static void ended(evutil_socket_t number, short what, void *arg)
+{
+    struct app *app = arg;
+
+    (void)number;
+    (void)what;
+    if (app->draining) {
+        log_line(LOG_WARN, "stopped", LOG_INT("callers", proxy_callers(app->proxy)), LOG_END);
+        log_close();
+        _exit(EXIT_FAILURE);
+    }
+    app->draining = true;
+    log_line(LOG_INFO, "draining", LOG_INT("callers", proxy_callers(app->proxy)),
+             LOG_INT("waiting", outbound_waiting(app->outbound)), LOG_END);
+    proxy_drain(app->proxy, all_gone, app);
+}
+
+static void reopen(evutil_socket_t number, short what, void *arg)
+{
+    (void)number;
+    (void)what;
+    (void)arg;
+    log_reopen();
+}
+
+static void hung_up(evutil_socket_t number, short what, void *arg)
+{
+    (void)number;
+    (void)what;
+    (void)arg;
+    log_line(LOG_WARN, "hangup_ignored", LOG_STR("cure", "to change settings, restart: TERM drains"), LOG_END);
+}
+
+static struct event *on_signal(struct app *app, int number, event_callback_fn callback)
+{
+    struct event *event = evsignal_new(loop_base(app->loop), number, callback, app);
+
+    must(event != NULL && event_add(event, NULL) == 0);
+    return event;
+}
+
+/* ---- boot ---- */
+
+static void boot_outbound(struct app *app)
+{
+    const struct conf *conf = app->conf;
+    char replica[REPLICA_ID_BYTES];
+    uint64_t id;
+
+    must(getrandom(&id, sizeof(id), 0) == (ssize_t)sizeof(id));
+    snprintf(replica, sizeof(replica), "%016" PRIx64, id);
+    if (conf->redis.url != NULL) {
+        app->link = link_new(app->loop, &conf->redis, scripts, sizeof(scripts) / sizeof(scripts[0]));
+    }
+    app->outbound = outbound_new(app->loop, app->link, conf->redis.prefix, replica);
+    for (unsigned i = 0; i < conf->policies_count; i++) {
+        outbound_warm(app->outbound, conf->policies[i], conf->policies[i]->label);
+    }
+    if (app->link != NULL) {
+        link_start(app->link);
+    }
+}
+
+static bool boot_proxy(struct app *app, struct err *err)
+{
+    const struct proxy_conf *pc = &app->conf->proxy;
+    const struct upstreams_conf upstreams = {
+        .private_mode = pc->private_mode,
+        .private_upstreams = pc->private_upstreams,
+        .private_upstreams_count = pc->private_upstreams_count,
+        .dns_ttl_us = pc->dns_ttl_us,
+        .dns_timeout_us = app->conf->fallback->connect_timeout_us,
+        .resolver_threads = (unsigned)pc->resolver_threads,
+    };
+
+    app->upstreams = upstreams_new(app->loop, &upstreams);
+    app->proxy = proxy_new(app->loop, app->conf, app->outbound, app->upstreams, claim_descriptors(app->conf));
+    return proxy_load_users(app->proxy, err) && proxy_listen(app->proxy, err);
+}
+
+static void shut_down(struct app *app)
+{
+    proxy_free(app->proxy);
+    upstreams_free(app->upstreams);
+    outbound_free(app->outbound);
+    if (app->link != NULL) {
+        link_free(app->link);
+    }
+    event_free(app->on_term);
+    event_free(app->on_int);
+    event_free(app->on_usr1);
+    event_free(app->on_hup);
+    loop_free(app->loop);
+    conf_free(app->conf);
+    log_close();
+    curl_global_cleanup();
+    libevent_global_shutdown();
+}
+
+static int run(struct conf *conf)
+{
+    struct app app = {.conf = conf};
+    struct err err = {0};
+
+    signal(SIGPIPE, SIG_IGN);
+    must(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK);
+    if (!log_open(conf->proxy.log_file, conf->proxy.log_format, conf->proxy.log_level)) {
+        fprintf(stderr, "sluice: [proxy] log_file: can't open %s\n", conf->proxy.log_file);
+        return EXIT_BAD_CONFIG;
+    }
+    log_startup(conf);
+    app.loop = loop_new();
+    boot_outbound(&app);
+    if (!boot_proxy(&app, &err)) {
+        log_close();
+        err_print(&err, "sluice: ");
+        return EXIT_FAILURE;
+    }
+    app.on_term = on_signal(&app, SIGTERM, ended);
+    app.on_int = on_signal(&app, SIGINT, ended);
+    app.on_usr1 = on_signal(&app, SIGUSR1, reopen);
+    app.on_hup = on_signal(&app, SIGHUP, hung_up);
+    log_line(LOG_INFO, "ready", LOG_END);
+    loop_run(app.loop);
+    shut_down(&app);
+    return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = parse_options(argc, argv);
+    struct conf *conf = load_conf(options.file);
+
+    switch (options.action) {
+    case ACTION_CHECK:
+        conf_describe(conf, stdout);
+        break;
+    case ACTION_DUMP:
+        conf_dump(conf, stdout);
+        break;
+    case ACTION_RUN:
+        return run(conf);
+    }
+    conf_free(conf);
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,48 @@
+#include "proxy/access_log.h"
+
+#include "base/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { TARGET_LOG_BYTES = 512 };
+
+static void format_target(const struct exchange *e, char out[TARGET_LOG_BYTES])
+{
+    if (e->connect) {
+        snprintf(out, TARGET_LOG_BYTES, "%s:%u", e->target.host, e->target.port);
+    } else if (e->target.host[0] != '\0') {
+        target_for_log(&e->target, out, TARGET_LOG_BYTES);
+    } else {
+        snprintf(out, TARGET_LOG_BYTES, "-");
+    }
+}
+
+void access_log_exchange(const struct exchange *e, struct mono now)
+{
+    char client[ADDR_TEXT_BYTES];
+    char target[TARGET_LOG_BYTES];
+    struct mono left = e->released.us != 0 ? e->released : now;
+    int64_t upstream_us = e->released.us != 0 ? mono_diff(now, e->released) : 0;
+
+    addr_format(conn_peer(e->caller->conn), false, client);
+    format_target(e, target);
+    log_line(e->verdict == VERDICT_FORWARDED || e->verdict == VERDICT_TUNNEL ? LOG_INFO : LOG_WARN, "access",
+             LOG_STR("client", client), LOG_STR("destination", e->policy != NULL ? e->bucket_name : "-"),
+             LOG_SLICE("method", e->request->method), LOG_STR("target", target), LOG_INT("status", e->status),
+             LOG_INT("bytes_in", e->bytes_in), LOG_INT("bytes_out", e->bytes_out),
+             LOG_INT("wait_ms", mono_diff(left, e->arrived) / CLOCK_MS_US), LOG_INT("upstream_ms", upstream_us / CLOCK_MS_US),
+             LOG_STR("verdict", e->verdict_word != NULL ? e->verdict_word : verdict_word(e->verdict)),
+             e->detail != NULL ? LOG_STR("detail", e->detail) : LOG_END, LOG_END);
+}
+
+void access_log_refusal(const struct caller *caller, const struct refusal *refusal)
+{
+    char client[ADDR_TEXT_BYTES];
+
+    addr_format(conn_peer(caller->conn), false, client);
+    log_line(LOG_WARN, "access", LOG_STR("client", client), LOG_STR("destination", "-"), LOG_STR("method", "-"),
+             LOG_STR("target", "-"), LOG_INT("status", refusal_status(refusal)), LOG_INT("bytes_in", 0), LOG_INT("bytes_out", 0),
+             LOG_INT("wait_ms", 0), LOG_INT("upstream_ms", 0), LOG_STR("verdict", verdict_word(refusal->verdict)),
+             refusal->detail != NULL ? LOG_STR("detail", refusal->detail) : LOG_END, LOG_END);
+}

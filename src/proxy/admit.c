@@ -1,0 +1,145 @@
+#include "proxy/admit.h"
+
+#include "base/mem.h"
+#include "proxy/users.h"
+
+#include <string.h>
+
+static enum verdict refused(struct refusal *refusal, enum verdict verdict, const char *detail)
+{
+    *refusal = (struct refusal){.verdict = verdict, .detail = detail};
+    return verdict;
+}
+
+static bool client_is_allowed(const struct proxy_conf *conf, const struct addr *peer)
+{
+    for (unsigned i = 0; i < conf->allow_clients_count; i++) {
+        if (cidr_contains(&conf->allow_clients[i], peer)) {
+            return true;
+        }
+    }
+    return conf->allow_clients_count == 0;
+}
+
+static enum verdict check_client(struct exchange *e, struct refusal *refusal)
+{
+    const struct field *credentials = message_field(e->request, "Proxy-Authorization");
+
+    if (!client_is_allowed(&e->env->conf->proxy, conn_peer(e->caller->conn))) {
+        return refused(refusal, VERDICT_CLIENT_DENIED, "this address is not among [proxy] allow_clients");
+    }
+    if (e->env->users != NULL && (credentials == NULL || !users_allow(e->env->users, credentials->value))) {
+        return refused(refusal, VERDICT_AUTH, "send Proxy-Authorization: Basic with a user of this proxy");
+    }
+    return VERDICT_FORWARDED;
+}
+
+/* RFC 9110 section 7.6.2: at 0 the request ends here. */
+static enum verdict check_hops(struct exchange *e, struct refusal *refusal)
+{
+    const struct field *hops = message_field(e->request, "Max-Forwards");
+    bool trace = slice_is(e->request->method, "TRACE");
+
+    if (via_has_loop(e->request, &e->env->transfer.via)) {
+        return refused(refusal, VERDICT_LOOP, "its Via names this proxy: the destination leads back here");
+    }
+    if (hops == NULL || !slice_is(hops->value, "0") || (!trace && !slice_is(e->request->method, "OPTIONS"))) {
+        return VERDICT_FORWARDED;
+    }
+    return trace ? refused(refusal, VERDICT_NO_TRACE, "Max-Forwards is 0") : VERDICT_SELF;
+}
+
+static bool port_is_allowed(const struct proxy_conf *conf, uint16_t port)
+{
+    for (unsigned i = 0; i < conf->connect_ports_count; i++) {
+        if (port >= conf->connect_ports[i].first && port <= conf->connect_ports[i].last) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A request for the proxy's own address, as an SDK sends it whose base_url points here, carries our port in Host; the third party's is the default one. */
+static struct policy *route_direct(struct exchange *e)
+{
+    if (e->target.port == addr_port(conn_local(e->caller->conn))) {
+        e->target.port = 80;
+    }
+    return conf_route(e->env->conf, e->target.host, e->target.port);
+}
+
+static enum verdict route(struct exchange *e, struct refusal *refusal)
+{
+    const struct conf *conf = e->env->conf;
+    bool direct = e->target.form == TARGET_ORIGIN || e->target.form == TARGET_ASTERISK;
+    struct policy *listed = direct ? route_direct(e) : conf_route(conf, e->target.host, e->target.port);
+
+    if (listed == NULL && e->target.form == TARGET_ASTERISK) {
+        return VERDICT_SELF;
+    }
+    if (listed == NULL && direct) {
+        return refused(refusal, VERDICT_NOT_LISTED,
+                       "this is a forward proxy: send the whole URL (set HTTP_PROXY), or list the host in a [destination]");
+    }
+    if (e->connect && !port_is_allowed(&conf->proxy, e->target.port)) {
+        return refused(refusal, VERDICT_BAD_PORT, "the port is not among [proxy] connect_ports");
+    }
+    if (listed == NULL && conf->proxy.unlisted == UNLISTED_DENY) {
+        return refused(refusal, VERDICT_DENIED, "no [destination] lists this host, and [proxy] unlisted = deny");
+    }
+    e->paced = listed != NULL || conf->proxy.unlisted == UNLISTED_PACE;
+    e->policy = policy_get(listed != NULL ? listed : conf->fallback);
+    e->bucket_name = listed != NULL ? mem_strdup(listed->label) : mem_printf("%s:%s", conf->fallback->label, e->target.host);
+    e->origin = (struct origin){.host = e->target.host, .port = e->target.port, .fresh = e->connect};
+    return VERDICT_FORWARDED;
+}
+
+/* Prefer: wait=N (RFC 7240 section 4.3) bounds the caller's patience. */
+static int64_t patience_us(const struct exchange *e)
+{
+    int64_t least_us = e->policy->max_wait_us;
+
+    for (unsigned i = 0; i < e->request->fields_count; i++) {
+        struct slice list = e->request->fields[i].value;
+        struct slice element;
+        if (!slice_is_nocase(e->request->fields[i].name, "Prefer")) {
+            continue;
+        }
+        while (slice_next_element(&list, &element)) {
+            uint64_t seconds;
+            if (element.len > 5 && strncasecmp(element.ptr, "wait=", 5) == 0 &&
+                str_parse_u64((struct slice){element.ptr + 5, element.len - 5}, &seconds) &&
+                seconds < (uint64_t)(least_us / CLOCK_SECOND_US) + 1) {
+                int64_t wanted_us = (int64_t)seconds * CLOCK_SECOND_US;
+                least_us = wanted_us < least_us ? wanted_us : least_us;
+            }
+        }
+    }
+    return least_us;
+}
+
+enum verdict admit_exchange(struct exchange *e, struct refusal *refusal)
+{
+    enum verdict verdict = check_client(e, refusal);
+
+    if (verdict != VERDICT_FORWARDED) {
+        return verdict;
+    }
+    enum target_error error = target_parse(e->request, &e->target);
+    e->connect = slice_is(e->request->method, "CONNECT");
+    if (error != TARGET_OK) {
+        e->target.host[0] = '\0';
+        return refused(refusal, VERDICT_BAD_REQUEST, target_error_text(error));
+    }
+    if (e->target.tls && !e->connect) {
+        return refused(refusal, VERDICT_HTTPS_URL, "ask for https:// by CONNECT: set HTTPS_PROXY to this proxy");
+    }
+    verdict = check_hops(e, refusal);
+    if (verdict == VERDICT_FORWARDED) {
+        verdict = route(e, refusal);
+    }
+    if (verdict == VERDICT_FORWARDED) {
+        e->patience_us = patience_us(e);
+    }
+    return verdict;
+}

@@ -1,0 +1,665 @@
+/*
+ * The order of stages, and nowhere else:
+ *
+ *   on_request -> admit -> [enqueue -> WAIT: near -> acquire -> ready ... release] -> go -> TRANSFER -> over
+ *                    |                                                             \-> TUNNEL   -> over
+ *                    |-> unpaced: DIAL: acquire ------------------------------------^
+ *                    `-> refuse -> over
+ *
+ * Connecting happens while the exchange waits, so that at the slot nothing is left to do but one send. A connection that dies in hand before its slot is
+ * replaced; one that turns out dead at the slot costs no slot. Once a byte of the request left it is never sent again: what the third party did with it can't be known.
+ */
+#include "proxy/exchange_fsm.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "proxy/access_log.h"
+#include "proxy/admit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { CALLER_MAGIC = 0x63616c6c, EXCHANGE_MAGIC = 0x65786368, MAX_REDIALS = 3, PROBE_AFTER_US = 5000 };
+
+enum after { AFTER_NEXT, AFTER_FINISH, AFTER_CLOSE, AFTER_RESET };
+
+static const char *state_names[] = {
+#define X(state, name) [EXCHANGE_##state] = name,
+    EXCHANGE_STATES(X)
+#undef X
+};
+
+static void refuse(struct exchange *e, const struct refusal *refusal);
+static void go(struct exchange *e, struct mono now);
+
+/* ---- states ---- */
+
+static bool move_is_legal(enum exchange_state from, enum exchange_state to)
+{
+    static const unsigned legal[] = {
+        [EXCHANGE_ADMIT] = 1U << EXCHANGE_WAIT | 1U << EXCHANGE_DIAL | 1U << EXCHANGE_OVER,
+        [EXCHANGE_WAIT] = 1U << EXCHANGE_TRANSFER | 1U << EXCHANGE_TUNNEL | 1U << EXCHANGE_OVER,
+        [EXCHANGE_DIAL] = 1U << EXCHANGE_TRANSFER | 1U << EXCHANGE_TUNNEL | 1U << EXCHANGE_OVER,
+        /* back: the connection was dead before any byte left */
+        [EXCHANGE_TRANSFER] = 1U << EXCHANGE_WAIT | 1U << EXCHANGE_DIAL | 1U << EXCHANGE_TUNNEL | 1U << EXCHANGE_OVER,
+        [EXCHANGE_TUNNEL] = 1U << EXCHANGE_OVER,
+        [EXCHANGE_OVER] = 0,
+    };
+    return (legal[from] >> to & 1U) != 0;
+}
+
+/* What a waiting exchange holds in user space counts against max_queued_bytes. */
+static void hold_bytes(struct exchange *e, bool held)
+{
+    e->env->queued_bytes -= e->held_bytes;
+    e->held_bytes = 0;
+    if (held) {
+        e->held_bytes = (int64_t)(e->request->head_bytes + e->request->fields_count * sizeof(struct field) +
+                                  conn_input_bytes(e->caller->conn));
+    }
+    e->env->queued_bytes += e->held_bytes;
+}
+
+static void set_state(struct exchange *e, enum exchange_state to)
+{
+    must_be(e, EXCHANGE_MAGIC);
+    must(move_is_legal(e->state, to));
+    log_line(LOG_DEBUG, "exchange", LOG_STR("from", state_names[e->state]), LOG_STR("to", state_names[to]), LOG_END);
+    e->state = to;
+    hold_bytes(e, to == EXCHANGE_WAIT || to == EXCHANGE_DIAL);
+}
+
+static void reap_due(struct defer *defer)
+{
+    struct exchange *e = container_of(defer, struct exchange, reap);
+
+    message_free(e->request);
+    transfer_fini(&e->transfer);
+    mem_free(e->bucket_name);
+    mem_free(e->timing);
+    if (e->policy != NULL) {
+        policy_put(e->policy);
+    }
+    e->magic = 0;
+    mem_free(e);
+}
+
+static void drop_upstream(struct exchange *e, bool reset)
+{
+    if (e->upstream != NULL) {
+        upstream_close(e->upstream, reset);
+        e->upstream = NULL;
+    }
+}
+
+/* The only end: everything held is given back, the line is logged, the caller's connection goes on or closes. */
+static void over(struct exchange *e, enum after after)
+{
+    struct caller *caller = e->caller;
+
+    bucket_cancel(&e->waiter);
+    upstream_acquire_cancel(&e->acquire);
+    drop_upstream(e, e->state == EXCHANGE_TRANSFER);
+    if (e->tunnel != NULL) {
+        tunnel_free(e->tunnel);
+        e->tunnel = NULL;
+    }
+    timer_clear(&e->transfer.timer);
+    timer_clear(&e->probe);
+    set_state(e, EXCHANGE_OVER);
+    if (e->bytes_out == 0) {
+        e->bytes_out = conn_sent_bytes(caller->conn) - e->sent_before + conn_output_bytes(caller->conn);
+    }
+    access_log_exchange(e, loop_now(e->env->loop));
+    caller->exchange = NULL;
+    loop_defer(e->env->loop, &e->reap, reap_due);
+    if (after == AFTER_NEXT && !e->env->draining) {
+        conn_next(caller->conn);
+    } else if (after == AFTER_NEXT || after == AFTER_FINISH) {
+        conn_finish(caller->conn);
+    } else {
+        conn_close(caller->conn, after == AFTER_RESET);
+    }
+}
+
+/* ---- answers of our own ---- */
+
+static void refuse(struct exchange *e, const struct refusal *refusal)
+{
+    struct conn *conn = e->caller->conn;
+    struct refusal full = *refusal;
+    struct buf answer = {0};
+    /* a refused CONNECT closes: what follows it may be meant for somebody else (RFC 9931) */
+    bool close = e->connect || !conn_request_done(conn) || !e->request->keep_alive || e->env->draining ||
+                 refusal->verdict == VERDICT_BAD_REQUEST || refusal->verdict == VERDICT_DRAINING;
+
+    if (e->policy != NULL) {
+        full.destination = e->bucket_name;
+    }
+    refusal_write(&answer, &full, close, slice_is(e->request->method, "HEAD"));
+    conn_send(conn, buf_ptr(&answer), buf_len(&answer));
+    buf_fini(&answer);
+    e->verdict = refusal->verdict;
+    e->verdict_word = refusal->word;
+    e->status = refusal_status(refusal);
+    over(e, close ? AFTER_FINISH : AFTER_NEXT);
+}
+
+static void refuse_as(struct exchange *e, enum verdict verdict, const char *detail, int64_t retry_after_us)
+{
+    struct refusal refusal = {.verdict = verdict, .detail = detail, .retry_after_us = retry_after_us};
+
+    refuse(e, &refusal);
+}
+
+/* An upstream error's word in the log is "upstream_" and its RFC 9209 name, but for the one that is a refusal of ours. */
+static void refuse_upstream(struct exchange *e, enum upstream_error error, const char *detail)
+{
+    static const char *const words[] = {
+        [UPSTREAM_OK] = NULL,
+#define X(name, status, type, text) [UPSTREAM_BAD_##name] = "upstream_" type,
+        UPSTREAM_ERRORS(X)
+#undef X
+    };
+    struct refusal refusal = {
+        .verdict = VERDICT_UPSTREAM,
+        .status = upstream_error_status(error),
+        .word = error == UPSTREAM_BAD_PRIVATE ? "private_address" : words[error],
+        .error = upstream_error_type(error),
+        .title = upstream_error_text(error),
+        .retry_after_us = error == UPSTREAM_BAD_RESOURCES ? CLOCK_SECOND_US : 0,
+    };
+
+    log_line(LOG_DEBUG, "upstream_failed", LOG_STR("host", e->origin.host), LOG_STR("why", detail != NULL ? detail : "-"), LOG_END);
+    refuse(e, &refusal);
+}
+
+static void answer_self(struct exchange *e)
+{
+    static const char answer[] = "HTTP/1.1 200 OK\r\nAllow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, CONNECT\r\n"
+                                 "Content-Length: 0\r\n";
+    bool close = !conn_request_done(e->caller->conn) || !e->request->keep_alive || e->env->draining;
+    const char *end = close ? "Connection: close\r\n\r\n" : "Connection: keep-alive\r\n\r\n";
+
+    conn_queue(e->caller->conn, answer, sizeof(answer) - 1);
+    conn_send(e->caller->conn, end, strlen(end));
+    e->verdict = VERDICT_SELF;
+    e->status = 200;
+    over(e, close ? AFTER_FINISH : AFTER_NEXT);
+}
+
+static void drop(struct exchange *e)
+{
+    e->verdict = VERDICT_CALLER_GONE;
+    over(e, AFTER_CLOSE);
+}
+
+/* ---- a connection to the third party ---- */
+
+static void acquire(struct exchange *e)
+{
+    if (e->upstream == NULL && !e->acquiring) {
+        e->acquiring = true;
+        upstream_acquire(e->env->upstreams, &e->origin, e->policy, &e->acquire);
+    }
+}
+
+static void held_closed(void *arg)
+{
+    struct exchange *e = arg;
+
+    must_be(e, EXCHANGE_MAGIC);
+    must(e->state == EXCHANGE_WAIT);
+    bool was_used = upstream_was_used(e->upstream);
+    drop_upstream(e, false);
+    bucket_ready(&e->waiter, false);
+    if (!was_used && ++e->redials > MAX_REDIALS) {
+        refuse_as(e, VERDICT_UPSTREAM_CLOSED, "it closes every connection before a request is sent", 0);
+        return;
+    }
+    acquire(e);
+}
+
+static const struct upstream_ops held_ops = {.on_closed = held_closed};
+
+static void acquired(struct acquire *a, struct upstream *upstream)
+{
+    struct exchange *e = container_of(a, struct exchange, acquire);
+
+    must_be(e, EXCHANGE_MAGIC);
+    must(e->upstream == NULL);
+    e->acquiring = false;
+    e->upstream = upstream;
+    if (e->state == EXCHANGE_DIAL) {
+        go(e, loop_now(e->env->loop));
+        return;
+    }
+    upstream_own(upstream, &held_ops, e);
+    upstream_watch_close(upstream);
+    bucket_ready(&e->waiter, true);
+}
+
+static void acquire_failed(struct acquire *a, enum upstream_error error, const char *detail)
+{
+    struct exchange *e = container_of(a, struct exchange, acquire);
+
+    must_be(e, EXCHANGE_MAGIC);
+    e->acquiring = false;
+    refuse_upstream(e, error, detail);
+}
+
+/* ---- waiting ---- */
+
+static void waiter_near(struct waiter *waiter)
+{
+    acquire(container_of(waiter, struct exchange, waiter));
+}
+
+static void waiter_release(struct waiter *waiter, struct mono now)
+{
+    struct exchange *e = container_of(waiter, struct exchange, waiter);
+
+    must_be(e, EXCHANGE_MAGIC);
+    must(e->upstream != NULL);
+    go(e, now);
+}
+
+static void waiter_give_up(struct waiter *waiter, enum give_up why)
+{
+    struct exchange *e = container_of(waiter, struct exchange, waiter);
+
+    must_be(e, EXCHANGE_MAGIC);
+    if (why == GIVE_UP_DEADLINE) {
+        refuse_as(e, VERDICT_DEADLINE, "it waited as long as max_wait, or Prefer: wait, allows", CLOCK_SECOND_US);
+    } else {
+        refuse_as(e, VERDICT_REDIS_DOWN, "Redis is out of reach, and on_redis_down = reject", CLOCK_SECOND_US);
+    }
+}
+
+static const struct waiter_ops waiter_ops = {.on_near = waiter_near, .on_release = waiter_release, .on_give_up = waiter_give_up};
+
+static void enqueue(struct exchange *e)
+{
+    static const enum verdict verdicts[] = {
+        [ENQUEUE_OK] = VERDICT_FORWARDED,
+        [ENQUEUE_FULL] = VERDICT_QUEUE_FULL,
+        [ENQUEUE_TOO_LONG] = VERDICT_WAIT_TOO_LONG,
+        [ENQUEUE_REDIS_DOWN] = VERDICT_REDIS_DOWN,
+    };
+    struct bucket *bucket = outbound_bucket(e->env->outbound, e->policy, e->bucket_name);
+    enum enqueue result = bucket_enqueue(bucket, &e->waiter, e->patience_us, &e->forecast);
+    struct refusal refusal = {
+        .verdict = verdicts[result],
+        .forecast = &e->forecast,
+        .retry_after_us = e->forecast.retry_after_us > 0 ? e->forecast.retry_after_us : CLOCK_SECOND_US,
+    };
+
+    if (result == ENQUEUE_OK) {
+        set_state(e, EXCHANGE_WAIT);
+    } else {
+        refuse(e, &refusal);
+    }
+}
+
+/* ---- the slot ---- */
+
+static void transfer_ended(struct transfer *transfer, enum transfer_end how);
+
+/* The connection was dead before a byte left: another one, with the same slot. */
+static void try_again(struct exchange *e)
+{
+    drop_upstream(e, true);
+    if (++e->redials > MAX_REDIALS) {
+        refuse_as(e, VERDICT_UPSTREAM_CLOSED, "every connection was dead before the request could be sent", 0);
+        return;
+    }
+    set_state(e, e->paced ? EXCHANGE_WAIT : EXCHANGE_DIAL);
+    if (e->paced) {
+        struct bucket *bucket = outbound_bucket(e->env->outbound, e->policy, e->bucket_name);
+        bucket_return(bucket, &e->waiter, mono_add(e->arrived, e->patience_us), true);
+    }
+    acquire(e);
+}
+
+static void bad_body(struct exchange *e, enum parse_error error)
+{
+    struct refusal refusal = {.verdict = VERDICT_BAD_REQUEST, .status = parse_error_status(error), .detail = parse_error_text(error)};
+
+    e->bytes_in = e->transfer.sent_bytes;
+    drop_upstream(e, true); /* a reset, so that a broken body is not taken for a whole one */
+    if (!e->transfer.answer_begun) {
+        refuse(e, &refusal);
+        return;
+    }
+    e->verdict = VERDICT_BAD_REQUEST;
+    e->status = e->transfer.status;
+    over(e, AFTER_RESET);
+}
+
+static void set_timing(struct exchange *e)
+{
+    if (e->env->conf->proxy.server_timing && e->timing == NULL) {
+        e->timing = mem_printf("Server-Timing: sluice;dur=%.1f\r\n", (double)mono_diff(e->released, e->arrived) / 1000.0);
+    }
+    e->transfer.extra = e->timing;
+}
+
+static void go_transfer(struct exchange *e)
+{
+    struct transfer *t = &e->transfer;
+
+    set_state(e, EXCHANGE_TRANSFER);
+    t->env = &e->env->transfer;
+    t->conn = e->caller->conn;
+    t->upstream = e->upstream;
+    t->request = e->request;
+    t->target = &e->target;
+    t->policy = e->policy;
+    t->on_end = transfer_ended;
+    t->must_close = e->env->draining;
+    /* HTTP/2 is not spoken, so an offer of it is not passed on */
+    t->upgrade = e->request->upgrade && e->request->minor == 1 && !message_has_token(e->request, "Upgrade", "h2c");
+    set_timing(e);
+    if (!transfer_start(t)) {
+        try_again(e);
+    } else if (e->bad_body != PARSE_OK) {
+        bad_body(e, e->bad_body);
+    }
+}
+
+static void tunnel_done(void *arg, const struct tunnel_result *result)
+{
+    struct exchange *e = arg;
+
+    must_be(e, EXCHANGE_MAGIC);
+    e->bytes_in = result->to_upstream_bytes;
+    e->bytes_out = result->to_caller_bytes;
+    drop_upstream(e, result->end == TUNNEL_RESET);
+    over(e, result->end == TUNNEL_RESET ? AFTER_RESET : AFTER_CLOSE);
+}
+
+static void go_tunnel(struct exchange *e, struct buf *to_caller)
+{
+    struct buf early = {0};
+    struct buf unsent = {0};
+
+    set_state(e, EXCHANGE_TUNNEL);
+    e->verdict = VERDICT_TUNNEL;
+    upstream_watch(e->upstream, false, false);
+    int fd = conn_detach(e->caller->conn, &early, &unsent);
+    if (to_caller != NULL && buf_len(to_caller) > 0) {
+        buf_add(&unsent, buf_ptr(to_caller), buf_len(to_caller));
+    }
+    e->tunnel = tunnel_start(e->env->loop, fd, upstream_fd(e->upstream), &early, &unsent, e->policy->tunnel_idle_us, tunnel_done, e);
+}
+
+static void go_connect(struct exchange *e)
+{
+    static const char established[] = "HTTP/1.1 200 Connection Established\r\n\r\n";
+
+    e->status = 200;
+    conn_queue(e->caller->conn, established, sizeof(established) - 1);
+    upstream_own(e->upstream, &held_ops, e);
+    go_tunnel(e, NULL);
+}
+
+static void go(struct exchange *e, struct mono now)
+{
+    e->released = now;
+    if (e->connect) {
+        go_connect(e);
+    } else {
+        go_transfer(e);
+    }
+}
+
+static void transfer_done(struct exchange *e)
+{
+    if (e->transfer.reusable) {
+        upstream_release(e->upstream);
+    } else {
+        upstream_close(e->upstream, false);
+    }
+    e->upstream = NULL;
+    over(e, e->transfer.answer_close ? AFTER_FINISH : AFTER_NEXT);
+}
+
+static void transfer_ended(struct transfer *t, enum transfer_end how)
+{
+    struct exchange *e = container_of(t, struct exchange, transfer);
+
+    must_be(e, EXCHANGE_MAGIC);
+    e->bytes_in = t->sent_bytes;
+    e->status = t->status;
+    switch (how) {
+    case TRANSFER_DONE:
+        transfer_done(e);
+        return;
+    case TRANSFER_UPGRADED:
+        go_tunnel(e, &t->early);
+        return;
+    case TRANSFER_BROKEN_OFF:
+        e->verdict = VERDICT_BROKEN_OFF;
+        /* only a body that ends with the connection needs a reset to be seen as broken */
+        over(e, t->answer_framing == FRAMING_UNTIL_CLOSE ? AFTER_RESET : AFTER_FINISH);
+        return;
+    case TRANSFER_UPSTREAM_CLOSED:
+        refuse_as(e, VERDICT_UPSTREAM_CLOSED, "it may have seen the request, so it was not sent again", 0);
+        return;
+    case TRANSFER_BAD_RESPONSE:
+        refuse_as(e, VERDICT_BAD_RESPONSE, parse_error_text(t->error), 0);
+        return;
+    case TRANSFER_TIMEOUT:
+        refuse_as(e, VERDICT_RESPONSE_TIMEOUT, "response_timeout passed", 0);
+        return;
+    }
+}
+
+/* ---- the caller ---- */
+
+static void on_request(void *arg, struct message *request)
+{
+    struct caller *caller = arg;
+    struct proxy_env *env = caller->env;
+    struct refusal refusal;
+
+    must_be(caller, CALLER_MAGIC);
+    must(caller->exchange == NULL);
+    struct exchange *e = mem_zalloc(sizeof(*e));
+    e->magic = EXCHANGE_MAGIC;
+    e->caller = caller;
+    e->env = env;
+    e->request = request;
+    e->arrived = loop_now(env->loop);
+    e->sent_before = conn_sent_bytes(caller->conn);
+    e->waiter.ops = &waiter_ops;
+    e->acquire.on_ready = acquired;
+    e->acquire.on_error = acquire_failed;
+    caller->exchange = e;
+    enum verdict verdict = admit_exchange(e, &refusal);
+    if (verdict == VERDICT_SELF) {
+        answer_self(e);
+    } else if (verdict != VERDICT_FORWARDED) {
+        refuse(e, &refusal);
+    } else if (env->draining) {
+        refuse_as(e, VERDICT_DRAINING, "try another replica", CLOCK_SECOND_US);
+    } else if (env->queued_bytes + (int64_t)conn_input_bytes(caller->conn) > env->conf->proxy.max_queued_bytes) {
+        refuse_as(e, VERDICT_QUEUED_BYTES, "[proxy] max_queued_bytes is reached", CLOCK_SECOND_US);
+    } else if (e->paced) {
+        enqueue(e);
+    } else {
+        set_state(e, EXCHANGE_DIAL);
+        acquire(e);
+    }
+}
+
+static void on_body(void *arg, struct slice data)
+{
+    struct caller *caller = arg;
+
+    if (caller->exchange != NULL && caller->exchange->state == EXCHANGE_TRANSFER) {
+        transfer_body(&caller->exchange->transfer, data);
+    }
+}
+
+static void on_body_end(void *arg, struct slice trailers)
+{
+    struct caller *caller = arg;
+
+    if (caller->exchange != NULL && caller->exchange->state == EXCHANGE_TRANSFER) {
+        transfer_body_end(&caller->exchange->transfer, trailers);
+    }
+}
+
+static void refuse_caller(struct caller *caller, const struct refusal *refusal)
+{
+    struct buf answer = {0};
+
+    refusal_write(&answer, refusal, true, false);
+    conn_send(caller->conn, buf_ptr(&answer), buf_len(&answer));
+    buf_fini(&answer);
+    access_log_refusal(caller, refusal);
+    conn_finish(caller->conn);
+}
+
+static void on_bad_request(void *arg, enum parse_error error, bool in_body)
+{
+    struct caller *caller = arg;
+    struct exchange *e = caller->exchange;
+    struct refusal refusal = {.verdict = VERDICT_BAD_REQUEST, .status = parse_error_status(error), .detail = parse_error_text(error)};
+
+    if (e == NULL) {
+        must(!in_body);
+        refuse_caller(caller, &refusal);
+    } else if (e->transfer.starting) {
+        e->bad_body = error; /* go_transfer is in the middle of it */
+    } else {
+        bad_body(e, error);
+    }
+}
+
+static void on_timeout(void *arg, bool in_body, bool sending)
+{
+    struct caller *caller = arg;
+    struct exchange *e = caller->exchange;
+    struct refusal refusal = {.verdict = VERDICT_REQUEST_TIMEOUT};
+
+    (void)in_body;
+    if (e == NULL) {
+        refuse_caller(caller, &refusal);
+        return;
+    }
+    drop_upstream(e, true);
+    if (sending || e->transfer.answer_begun) {
+        e->status = e->transfer.status;
+        e->verdict = VERDICT_REQUEST_TIMEOUT;
+        over(e, AFTER_RESET);
+    } else {
+        refuse(e, &refusal);
+    }
+}
+
+static void probe_due(struct timer *timer, struct mono now)
+{
+    struct exchange *e = container_of(timer, struct exchange, probe);
+
+    (void)now;
+    must_be(e, EXCHANGE_MAGIC);
+    if (e->state == EXCHANGE_WAIT || e->state == EXCHANGE_DIAL) {
+        conn_probe(e->caller->conn);
+    }
+}
+
+static void on_gone(void *arg, enum conn_gone how)
+{
+    struct caller *caller = arg;
+    struct exchange *e = caller->exchange;
+
+    if (e == NULL) {
+        conn_close(caller->conn, false);
+        return;
+    }
+    bool waiting = e->state == EXCHANGE_WAIT || e->state == EXCHANGE_DIAL;
+    bool may_listen = e->request->minor == 1 && !e->connect && !e->request->expect_continue;
+    if (how == CONN_HALF_CLOSED && waiting && may_listen) {
+        /* not at once: where the answer is about to come anyway, it tells as well */
+        timer_set(e->env->loop, &e->probe, mono_add(loop_now(e->env->loop), PROBE_AFTER_US), probe_due);
+    } else if (how == CONN_RESET || waiting) {
+        e->status = e->transfer.status;
+        e->bytes_in = e->transfer.sent_bytes;
+        drop(e);
+    }
+}
+
+static void on_drained(void *arg)
+{
+    struct caller *caller = arg;
+
+    if (caller->exchange != NULL && caller->exchange->state == EXCHANGE_TRANSFER) {
+        transfer_caller_drained(&caller->exchange->transfer);
+    }
+}
+
+static void on_closed(void *arg)
+{
+    struct caller *caller = arg;
+
+    must_be(caller, CALLER_MAGIC);
+    must(caller->exchange == NULL);
+    caller->on_closed(caller);
+}
+
+static const struct conn_ops conn_ops = {
+    .on_request = on_request,
+    .on_body = on_body,
+    .on_body_end = on_body_end,
+    .on_bad_request = on_bad_request,
+    .on_timeout = on_timeout,
+    .on_gone = on_gone,
+    .on_drained = on_drained,
+    .on_closed = on_closed,
+};
+
+struct caller *caller_new(struct proxy_env *env, int fd, const struct addr *peer, const struct addr *local,
+                          void (*closed)(struct caller *caller))
+{
+    struct caller *caller = mem_zalloc(sizeof(*caller));
+
+    caller->magic = CALLER_MAGIC;
+    caller->env = env;
+    caller->on_closed = closed;
+    caller->conn = conn_new(&env->conn, fd, peer, local, &conn_ops, caller);
+    return caller;
+}
+
+void caller_refuse(struct caller *caller)
+{
+    struct refusal refusal = {
+        .verdict = VERDICT_CONNECTIONS, .detail = "[proxy] max_connections is reached", .retry_after_us = CLOCK_SECOND_US};
+
+    refuse_caller(caller, &refusal);
+}
+
+void caller_drain(struct caller *caller)
+{
+    if (caller->exchange == NULL && conn_is_idle(caller->conn)) {
+        conn_finish(caller->conn);
+    } else if (caller->exchange != NULL) {
+        caller->exchange->transfer.must_close = true;
+    }
+}
+
+void caller_stop(struct caller *caller)
+{
+    struct exchange *e = caller->exchange;
+
+    if (e == NULL) {
+        conn_close(caller->conn, false);
+    } else if (e->state == EXCHANGE_WAIT || e->state == EXCHANGE_DIAL) {
+        refuse_as(e, VERDICT_DRAINING, "its turn did not come before drain_timeout; try another replica", CLOCK_SECOND_US);
+    } else {
+        e->verdict = VERDICT_BROKEN_OFF;
+        e->status = e->transfer.status;
+        over(e, AFTER_RESET);
+    }
+}
