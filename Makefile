@@ -181,7 +181,7 @@ fuzz:
 	@command -v clang >/dev/null || { echo "fuzz: needs clang (apt-get install clang)" >&2; exit 1; }
 	@$(FUZZ_MAKE) -j2 $(FUZZ:%=build/fuzz/%)
 	@set -e; for t in $(FUZZ); do seeds=tests/fuzz/corpus/$${t#fuzz_}; mkdir -p build/fuzz/corpus/$$t; \
-	  build/fuzz/$$t -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 build/fuzz/corpus/$$t $$([ -d $$seeds ] && echo $$seeds); done
+	  build/fuzz/$$t -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 -artifact_prefix=build/fuzz/ build/fuzz/corpus/$$t $$([ -d $$seeds ] && echo $$seeds); done
 $(FUZZ:%=$(B)/%): $(B)/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $$(call links,tests/fuzz/fuzz_$$*.c) $(LLHTTP_OBJ)
 	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer,address,undefined -o $@ $^ $(LIBS)
 

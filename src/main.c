@@ -64,8 +64,12 @@ static void print_help(FILE *out)
 static struct options parse_options(int argc, char **argv)
 {
     static const struct option known[] = {
-        {"config", required_argument, NULL, 'c'}, {"check", no_argument, NULL, 'k'},   {"dump-config", no_argument, NULL, 'd'},
-        {"help-config", no_argument, NULL, 'H'},  {"version", no_argument, NULL, 'V'}, {"help", no_argument, NULL, 'h'},
+        {"config", required_argument, NULL, 'c'},
+        {"check", no_argument, NULL, 'k'},
+        {"dump-config", no_argument, NULL, 'd'},
+        {"help-config", no_argument, NULL, 'H'},
+        {"version", no_argument, NULL, 'V'},
+        {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
     struct options options = {.action = ACTION_RUN};
@@ -97,7 +101,9 @@ static struct options parse_options(int argc, char **argv)
         }
     }
     if (optind < argc || options.file == NULL) {
-        fprintf(stderr, optind < argc ? "sluice: unexpected argument \"%s\"; try: sluice --help\n" : "sluice: which configuration? try: sluice -c FILE\n",
+        fprintf(stderr,
+                optind < argc ? "sluice: unexpected argument \"%s\"; try: sluice --help\n"
+                              : "sluice: which configuration? try: sluice -c FILE\n",
                 optind < argc ? argv[optind] : "");
         exit(EXIT_BAD_CONFIG);
     }
@@ -142,8 +148,8 @@ static int64_t claim_descriptors(const struct conf *conf)
     if (fits >= conf->proxy.max_connections) {
         return conf->proxy.max_connections;
     }
-    log_line(LOG_WARN, "few_descriptors", LOG_INT("max_connections", conf->proxy.max_connections), LOG_INT("used", fits),
-             LOG_STR("cure", "raise ulimit -n"), LOG_END);
+    log_line(LOG_WARN, "few_descriptors", LOG_INT("max_connections", conf->proxy.max_connections),
+             LOG_INT("used", fits), LOG_STR("cure", "raise ulimit -n"), LOG_END);
     return fits;
 }
 
@@ -154,8 +160,9 @@ static void log_destination(const struct policy *policy)
     snprintf(interval, sizeof(interval), "%.3f", (double)policy_interval_us(policy) / 1000.0);
     str_format_duration(policy->rate.period_us, period);
     snprintf(rate, sizeof(rate), "%" PRId64 "/%s", policy->rate.count, period);
-    log_line(LOG_INFO, "destination", LOG_STR("label", policy->label), LOG_STR("rate", rate), LOG_STR("interval_ms", interval),
-             LOG_INT("max_queue", policy->max_queue), LOG_INT("max_wait_ms", policy->max_wait_us / CLOCK_MS_US),
+    log_line(LOG_INFO, "destination", LOG_STR("label", policy->label), LOG_STR("rate", rate),
+             LOG_STR("interval_ms", interval), LOG_INT("max_queue", policy->max_queue),
+             LOG_INT("max_wait_ms", policy->max_wait_us / CLOCK_MS_US),
              LOG_STR("https", "tunnels only: one slot for each CONNECT"), LOG_END);
 }
 

@@ -38,8 +38,8 @@ bool cidr_parse(struct slice text, struct cidr *out) MUST_CHECK;
 bool cidr_contains(const struct cidr *range, const struct addr *addr);
 
 /* True for every address that does not belong to the public internet: private, loopback, link-local (cloud metadata
- * too), shared (RFC 6598), multicast, reserved, unspecified, unique local; and for v4-mapped, NAT64 (RFC 6052), 6to4 and
- * Teredo forms of such an IPv4 address. IANA special-purpose registries, RFC 6890. */
+ * too), shared (RFC 6598), multicast, reserved, unspecified, unique local; and for v4-mapped, NAT64 (RFC 6052), 6to4
+ * and Teredo forms of such an IPv4 address. IANA special-purpose registries, RFC 6890. */
 bool addr_is_private(const struct addr *addr);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 struct buf {
-    char *data;  /* owned; NULL while nothing was ever added */
+    char *data;   /* owned; NULL while nothing was ever added */
     size_t start; /* first byte not yet consumed */
     size_t end;   /* one past the last byte */
     size_t cap;

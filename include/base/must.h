@@ -21,6 +21,6 @@
 _Noreturn void must_fail(const char *what, const char *file, int line, const char *function);
 
 /* The struct of `type` whose member `member` is at `ptr`. */
-#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 #endif

@@ -17,8 +17,8 @@ struct slice {
 };
 
 struct slice slice_of(const char *text);
-bool slice_is(struct slice s, const char *text);          /* exactly equal */
-bool slice_is_nocase(struct slice s, const char *text);   /* ASCII case-blind */
+bool slice_is(struct slice s, const char *text);        /* exactly equal */
+bool slice_is_nocase(struct slice s, const char *text); /* ASCII case-blind */
 bool slice_equal_nocase(struct slice a, struct slice b);
 /* Without spaces and tabs at both ends. */
 struct slice slice_trim(struct slice s);

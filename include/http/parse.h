@@ -9,6 +9,10 @@
  *       event = parse_next(p, bytes, len, &used, &data);   bytes += used; len -= used;
  *       ...
  *   }
+ *
+ * That loop finds every event but one: the end of a message without body (FRAMING_NONE, or a length of 0) needs no byte, and
+ * comes with the next call, `len` may be 0. To have it find the end of a body of known length, PARSE_DATA with its last byte
+ * leaves that byte unused, and PARSE_END uses it.
  */
 #include "base/str.h"
 #include "http/message.h"
@@ -78,7 +82,7 @@ enum parse_event parse_eof(struct parse *parse);
 /* The head of the last PARSE_HEAD; the caller owns it. */
 struct message *parse_take_message(struct parse *parse);
 /* After PARSE_END of a chunked message: the trailer fields that may be passed on, as "Name: value\r\n" lines. Framing, routing,
- * authentication, and hop-by-hop names are dropped (RFC 9110 section 6.5.1). Valid until the next call. */
+ * authentication, and hop-by-hop names are dropped (RFC 9110 section 6.5.1). Valid until the next parse_next() or parse_reset(). */
 struct slice parse_trailers(const struct parse *parse);
 enum parse_error parse_error(const struct parse *parse);
 /* True from the first byte of a message until its end. */

@@ -10,13 +10,14 @@
 struct proxy;
 
 /* All of them must outlive the proxy. `max_connections` is the configured cap or less, as descriptors allow. */
-struct proxy *proxy_new(struct loop *loop, const struct conf *conf, struct outbound *outbound, struct upstreams *upstreams,
-                        int64_t max_connections);
+struct proxy *proxy_new(struct loop *loop, const struct conf *conf, struct outbound *outbound,
+                        struct upstreams *upstreams, int64_t max_connections);
 /* Opens every configured listener and logs its address; false and lines in `err` otherwise. */
 bool proxy_listen(struct proxy *proxy, struct err *err) MUST_CHECK;
 /* Reads the htpasswd file of [proxy] auth, if any. */
 bool proxy_load_users(struct proxy *proxy, struct err *err) MUST_CHECK;
-/* No new connections; waiting exchanges get their turn until drain_timeout, then 503; `done` comes when nobody is left. */
+/* No new connections; waiting exchanges get their turn until drain_timeout, then 503; `done` comes when nobody is left.
+ */
 void proxy_drain(struct proxy *proxy, void (*done)(void *arg), void *arg);
 /* Breaks off whatever is left. */
 void proxy_stop(struct proxy *proxy);

@@ -1,10 +1,12 @@
 #ifndef SLUICE_SERVER_CONN_H
 #define SLUICE_SERVER_CONN_H
 /*
- * A caller's connection: bytes in, requests out, one at a time; answers back with back-pressure. While a request is held, nothing more is read
- * than what came along with its head: the rest of its body, and pipelined requests, stay in the kernel. Yet a caller that leaves is noticed.
+ * A caller's connection: bytes in, requests out, one at a time; answers back with back-pressure. While a request is
+ * held, nothing more is read than what came along with its head: the rest of its body, and pipelined requests, stay in
+ * the kernel. Yet a caller that leaves is noticed.
  *
- *   IDLE --bytes--> HEAD --head complete--> HELD <--conn_read_body()--> BODY     conn_next(): HELD --> IDLE     conn_finish(): --> LINGER --> closed
+ *   IDLE --bytes--> HEAD --head complete--> HELD <--conn_read_body()--> BODY     conn_next(): HELD --> IDLE
+ * conn_finish(): --> LINGER --> closed
  */
 #include "base/addr.h"
 #include "base/buf.h"
@@ -20,13 +22,15 @@ enum conn_gone {
 
 /* Every callback but on_closed may close the connection. */
 struct conn_ops {
-    /* A request begins (state HELD); the message is the callee's. Without a body conn_request_done() is true already. */
+    /* A request begins (state HELD); the message is the callee's. Without a body conn_request_done() is true already.
+     */
     void (*on_request)(void *arg, struct message *request);
     void (*on_body)(void *arg, struct slice data);
     void (*on_body_end)(void *arg, struct slice trailers);
     /* What came is not HTTP (before on_request: `in_body` false) or breaks off inside the body. */
     void (*on_bad_request)(void *arg, enum parse_error error, bool in_body);
-    /* No complete head (`in_body` false) or no more body in time; or, with `sending`, the caller does not take its answer. */
+    /* No complete head (`in_body` false) or no more body in time; or, with `sending`, the caller does not take its
+     * answer. */
     void (*on_timeout)(void *arg, bool in_body, bool sending);
     void (*on_gone)(void *arg, enum conn_gone how);
     void (*on_drained)(void *arg);
@@ -45,39 +49,43 @@ struct conn_env {
 };
 
 /* Takes the descriptor. `env` outlives the connection. */
-struct conn *conn_new(struct conn_env *env, int fd, const struct addr *peer, const struct addr *local, const struct conn_ops *ops, void *arg);
+struct conn *conn_new(struct conn_env *env, int fd, const struct addr *peer, const struct addr *local,
+                      const struct conn_ops *ops, void *arg);
 
 const struct addr *conn_peer(const struct conn *conn);
 const struct addr *conn_local(const struct conn *conn);
-bool conn_is_idle(const struct conn *conn);         /* between requests, nothing of the next one here */
-bool conn_request_done(const struct conn *conn);    /* the request's last byte was read */
-size_t conn_input_bytes(const struct conn *conn);   /* read but not yet parsed */
-size_t conn_output_bytes(const struct conn *conn);  /* accepted but not yet sent */
-uint64_t conn_sent_bytes(const struct conn *conn);  /* since the connection began */
+bool conn_is_idle(const struct conn *conn);        /* between requests, nothing of the next one here */
+bool conn_request_done(const struct conn *conn);   /* the request's last byte was read */
+size_t conn_input_bytes(const struct conn *conn);  /* read but not yet parsed */
+size_t conn_output_bytes(const struct conn *conn); /* accepted but not yet sent */
+uint64_t conn_sent_bytes(const struct conn *conn); /* since the connection began */
 
-/* Wants (or not, for now) the body: on_body, on_body_end. Starts at the next turn of the loop, or with pump = true at once. */
+/* Wants (or not, for now) the body: on_body, on_body_end. Starts at the next turn of the loop, or with pump = true at
+ * once. */
 void conn_read_body(struct conn *conn, bool wanted);
 /* Parses what is in user space already, at once: on_body and on_body_end may come from inside this call. */
 void conn_pump(struct conn *conn);
 
 /* Adds to the output; goes out with the next conn_send() or conn_flush(). */
 void conn_queue(struct conn *conn, const void *bytes, size_t len);
-/* Sends queued output and then `bytes`; what the kernel doesn't take is kept, and on_drained comes when all of it went. */
+/* Sends queued output and then `bytes`; what the kernel doesn't take is kept, and on_drained comes when all of it went.
+ */
 void conn_send(struct conn *conn, const void *bytes, size_t len);
 void conn_flush(struct conn *conn);
-/* A caller that half-closed may be gone altogether. An interim response tells: a closed peer answers it with a reset (on_gone). Any HTTP/1.1 client must
- * take it (RFC 9110 section 15.2). */
+/* A caller that half-closed may be gone altogether. An interim response tells: a closed peer answers it with a reset
+ * (on_gone). Any HTTP/1.1 client must take it (RFC 9110 section 15.2). */
 void conn_probe(struct conn *conn);
 
 /* The answer is queued whole and the request was read whole: on with the next request. */
 void conn_next(struct conn *conn);
-/* Sends what is queued, then closes: our side first, then, so that the answer is not lost to a reset, once the caller closes or after a while
- * (RFC 9112 section 9.6). */
+/* Sends what is queued, then closes: our side first, then, so that the answer is not lost to a reset, once the caller
+ * closes or after a while (RFC 9112 section 9.6). */
 void conn_finish(struct conn *conn);
 /* Closes now; `reset`: so that the caller sees that the answer is broken off. */
 void conn_close(struct conn *conn, bool reset);
 
-/* For a tunnel: the descriptor, no longer watched; what was read too early moves to `early`, unsent output to `unsent`. Afterwards only conn_close(). */
+/* For a tunnel: the descriptor, no longer watched; what was read too early moves to `early`, unsent output to `unsent`.
+ * Afterwards only conn_close(). */
 int conn_detach(struct conn *conn, struct buf *early, struct buf *unsent);
 
 #endif

@@ -3,8 +3,9 @@
  *
  *   timer_set -> heap -> [timerfd armed for the earliest] -> timers_due: clock read -> every timer whose time has come
  *
- * Re-arming is lazy: setting a timer later than the armed time, or clearing one, costs no system call; the timerfd then fires once for nothing and is armed
- * for the true earliest. At most MAX_CALLBACKS descriptors are served between two looks at the timerfd, so a burst of input can't hold up a slot.
+ * Re-arming is lazy: setting a timer later than the armed time, or clearing one, costs no system call; the timerfd then
+ * fires once for nothing and is armed for the true earliest. At most MAX_CALLBACKS descriptors are served between two
+ * looks at the timerfd, so a burst of input can't hold up a slot.
  */
 #include "base/loop.h"
 
@@ -51,7 +52,7 @@ struct loop *loop_new(void)
     loop->defer_event = event_new(loop->base, -1, 0, defers_due, loop);
     must(loop->timer_event != NULL && loop->defer_event != NULL);
     event_priority_set(loop->timer_event, LOOP_PRIORITY_SLOT);
-    event_priority_set(loop->defer_event, LOOP_PRIORITY_SLOT);
+    event_priority_set(loop->defer_event, LOOP_PRIORITY_IO); /* else libevent polls again before it */
     must(event_add(loop->timer_event, NULL) == 0);
     return loop;
 }

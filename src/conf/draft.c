@@ -7,7 +7,6 @@
 #include "conf/draft.h"
 
 #include "base/mem.h"
-#include "conf/reader.h"
 
 #include <string.h>
 #define uthash_malloc(bytes) mem_alloc(bytes)
@@ -174,10 +173,9 @@ void draft_add(struct draft *draft, struct section *section, const char *name, s
     section->entries[section->count++] = (struct entry){key, value, line};
 }
 
-void draft_read(struct draft *draft, struct report *report, struct slice text)
+void draft_init(struct draft *draft, struct report *report)
 {
     *draft = (struct draft){.report = report};
-    reader_run(draft, text);
 }
 
 void draft_fini(struct draft *draft)

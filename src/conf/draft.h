@@ -32,9 +32,8 @@ struct draft {
     struct section_name *names;
 };
 
-/* Takes apart `text` ("FILE" of messages is the report's name). Every mistake of form, and every unknown, misplaced or
- * repeated name, is reported. Entries point into `text`. */
-void draft_read(struct draft *draft, struct report *report, struct slice text);
+/* Empty, for the reader to fill. Every mistake of form, and every unknown, misplaced or repeated name, is reported. */
+void draft_init(struct draft *draft, struct report *report);
 void draft_fini(struct draft *draft);
 
 /* The section of that kind that is there once at most, or NULL. */

@@ -56,7 +56,7 @@ static const struct key table[] = {
 {IN_PROXY, "private_upstreams", KEY_UPSTREAMS, PROXY(private_mode), "deny", 0, 0, "deny, allow or CIDR list", NULL,
  true,
  "Whether private, loopback and link-local addresses may be connected to; a list allows just those."},
-{IN_PROXY, "max_connections", KEY_COUNT, PROXY(max_connections), "9000", 1, 1000000, "callers", NULL, true,
+{IN_PROXY, "max_connections", KEY_COUNT, PROXY(max_connections), "16000", 1, 1000000, "callers", NULL, true,
  "Connections from callers at once."},
 {IN_PROXY, "max_queued_bytes", KEY_SIZE, PROXY(max_queued_bytes), "256m", 64 * KIB, 64 * GIB, "size", NULL, true,
  "Memory for the bodies of all waiting requests together."},

@@ -11,6 +11,7 @@
 
 #include "base/mem.h"
 #include "conf/build.h"
+#include "conf/reader.h"
 #include "conf/value.h"
 
 #include <errno.h>
@@ -129,7 +130,8 @@ struct conf *conf_load_text(const char *name, const char *text, size_t len, stru
     struct draft draft;
 
     must(name != NULL && err != NULL);
-    draft_read(&draft, &report, (struct slice){text, len});
+    draft_init(&draft, &report);
+    reader_run(&draft, (struct slice){text, len});
     struct conf *conf = build(&report, &draft);
     draft_fini(&draft);
     if (report.errors.count > 0) {

@@ -3,7 +3,8 @@
 /* The only caller of inih. */
 #include "conf/draft.h"
 
-/* Reads `text` into `draft` through draft_open() and draft_add(). */
+/* Takes `text` apart, into `draft` through draft_open() and draft_add(); the report names the file. Entries point into
+ * `text`. */
 void reader_run(struct draft *draft, struct slice text);
 
 #endif

@@ -15,6 +15,19 @@
 #include <string.h>
 #include <sys/un.h>
 
+void redis_conf_fini(struct redis_conf *redis)
+{
+    mem_free(redis->url);
+    mem_free(redis->host);
+    mem_free(redis->user);
+    if (redis->password != NULL) {
+        explicit_bzero(redis->password, strlen(redis->password));
+    }
+    mem_free(redis->password);
+    mem_free(redis->prefix);
+    memset(redis, 0, sizeof *redis);
+}
+
 #define REDIS_PORT 6379
 #define DATABASE_MAX 65535
 #define HOST_BYTES_MAX 253

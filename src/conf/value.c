@@ -339,16 +339,3 @@ void proxy_conf_fini(struct proxy_conf *proxy)
     mem_free(proxy->log_file);
     memset(proxy, 0, sizeof *proxy);
 }
-
-void redis_conf_fini(struct redis_conf *redis)
-{
-    mem_free(redis->url);
-    mem_free(redis->host);
-    mem_free(redis->user);
-    if (redis->password != NULL) {
-        explicit_bzero(redis->password, strlen(redis->password));
-    }
-    mem_free(redis->password);
-    mem_free(redis->prefix);
-    memset(redis, 0, sizeof *redis);
-}

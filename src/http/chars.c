@@ -2,14 +2,14 @@
 
 enum { TOKEN = 1, HOST = 2, BOTH = TOKEN | HOST };
 
-/* RFC 9110 section 5.6.2 (tchar) and RFC 3986 section 3.2 (host and port). The comma is a sub-delim, but a Host with one
- * in it is two Hosts to whoever joins lists, so it isn't let through. */
+/* RFC 9110 section 5.6.2 (tchar) and RFC 3986 section 3.2 (host and port). The comma is a sub-delim, but a Host with
+ * one in it is two Hosts to whoever joins lists, so it isn't let through. */
 static const unsigned char classes[256] = {
-    ['0' ... '9'] = BOTH, ['A' ... 'Z'] = BOTH, ['a' ... 'z'] = BOTH, ['!'] = BOTH, ['#'] = TOKEN, ['$'] = BOTH,
-    ['%'] = BOTH,         ['&'] = BOTH,         ['\''] = BOTH,        ['*'] = BOTH, ['+'] = BOTH,  ['-'] = BOTH,
-    ['.'] = BOTH,         ['^'] = TOKEN,        ['_'] = BOTH,         ['`'] = TOKEN, ['|'] = TOKEN, ['~'] = BOTH,
-    ['('] = HOST,         [')'] = HOST,         [';'] = HOST,         ['='] = HOST, [':'] = HOST,  ['['] = HOST,
-    [']'] = HOST,
+    ['0' ... '9'] = BOTH, ['A' ... 'Z'] = BOTH, ['a' ... 'z'] = BOTH, ['!'] = BOTH,  ['#'] = TOKEN,
+    ['$'] = BOTH,         ['%'] = BOTH,         ['&'] = BOTH,         ['\''] = BOTH, ['*'] = BOTH,
+    ['+'] = BOTH,         ['-'] = BOTH,         ['.'] = BOTH,         ['^'] = TOKEN, ['_'] = BOTH,
+    ['`'] = TOKEN,        ['|'] = TOKEN,        ['~'] = BOTH,         ['('] = HOST,  [')'] = HOST,
+    [';'] = HOST,         ['='] = HOST,         [':'] = HOST,         ['['] = HOST,  [']'] = HOST,
 };
 
 static bool all_are(struct slice s, unsigned char wanted)

@@ -6,16 +6,16 @@
  *
  * The lines between the data are where chunked bodies are attacked: sizes that overflow, extensions without end, line
  * ends that only some take for one. So each byte of them is looked at here before llhttp, which does the arithmetic,
- * gets to see it. Extensions are skipped as the RFC demands (section 7.1.1) and llhttp never sees them: it knows less of
- * their syntax than the RFC allows. Data is counted, not looked at; llhttp steps over it, whatever its length.
+ * gets to see it. Extensions are skipped as the RFC demands (section 7.1.1) and llhttp never sees them: it knows less
+ * of their syntax than the RFC allows. Data is counted, not looked at; llhttp steps over it, whatever its length.
  */
 #include "chunks.h"
 
 #include "chars.h"
 
 enum {
-    SIZE_DIGITS = 15,                /* below 2^60: no sum of them overflows in anybody's arithmetic */
-    CHUNK_EXTENSION_BYTES = 256,     /* nobody uses extensions, and without a limit they are a way to send for ever */
+    SIZE_DIGITS = 15,            /* below 2^60: no sum of them overflows in anybody's arithmetic */
+    CHUNK_EXTENSION_BYTES = 256, /* nobody uses extensions, and without a limit they are a way to send for ever */
     MESSAGE_EXTENSIONS_BYTES = 16 * 1024,
 };
 

@@ -162,8 +162,8 @@ static void note_field(struct facts *f, const struct field *field)
         }
         break;
     case 6:
-        f->expect_continue = f->expect_continue || (slice_is_nocase(field->name, "expect") &&
-                                                    slice_is_nocase(field->value, "100-continue"));
+        f->expect_continue = f->expect_continue ||
+                             (slice_is_nocase(field->name, "expect") && slice_is_nocase(field->value, "100-continue"));
         break;
     case 7:
         f->upgrade = f->upgrade || slice_is_nocase(field->name, "upgrade");
@@ -227,8 +227,8 @@ static enum parse_error check_host(const struct message *m, const struct facts *
 
 /* ---- framing ---- */
 
-/* With "gzip, chunked" the end of the body would be known but not its meaning: 501 (RFC 9112 section 6.1). Anything that
- * doesn't end in chunked, or has it twice, has no end that all agree on: 400 (section 6.3). */
+/* With "gzip, chunked" the end of the body would be known but not its meaning: 501 (RFC 9112 section 6.1). Anything
+ * that doesn't end in chunked, or has it twice, has no end that all agree on: 400 (section 6.3). */
 static enum parse_error check_coding(struct slice coding)
 {
     struct slice element, last = {0};

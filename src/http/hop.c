@@ -9,8 +9,16 @@
 /* TE goes too: what we want of the next hop, and say to it, is our own affair. Proxy-Authenticate and its kin belong to
  * the connection to the proxy that sent them (RFC 9110 section 11.7). */
 static const char *const by_hop[] = {
-    "Connection", "Keep-Alive",         "Proxy-Authenticate",  "Proxy-Authentication-Info", "Proxy-Authorization",
-    "TE",         "Proxy-Connection",   "Transfer-Encoding",   "Upgrade",                   NULL,
+    "Connection",
+    "Keep-Alive",
+    "Proxy-Authenticate",
+    "Proxy-Authentication-Info",
+    "Proxy-Authorization",
+    "TE",
+    "Proxy-Connection",
+    "Transfer-Encoding",
+    "Upgrade",
+    NULL,
 };
 
 static const char *const never_by_hop[] = {
@@ -20,12 +28,40 @@ static const char *const never_by_hop[] = {
 /* Routing, framing, authentication, conditions, and whatever decides how the content is read: a recipient that merged
  * these into the head, after having acted on it, would be fooled. */
 static const char *const never_trailers[] = {
-    "Host",          "Content-Length",   "Content-Type",     "Content-Encoding", "Content-Range",       "Content-Location",
-    "Trailer",       "Authorization",    "WWW-Authenticate", "Cookie",           "Set-Cookie",          "Cache-Control",
-    "Expect",        "Max-Forwards",     "Pragma",           "Range",            "Age",                 "Expires",
-    "Date",          "Location",         "Retry-After",      "Vary",             "Warning",             "If-Match",
-    "If-None-Match", "If-Modified-Since", "If-Range",        "If-Unmodified-Since", "Via",              "Forwarded",
-    "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", NULL,
+    "Host",
+    "Content-Length",
+    "Content-Type",
+    "Content-Encoding",
+    "Content-Range",
+    "Content-Location",
+    "Trailer",
+    "Authorization",
+    "WWW-Authenticate",
+    "Cookie",
+    "Set-Cookie",
+    "Cache-Control",
+    "Expect",
+    "Max-Forwards",
+    "Pragma",
+    "Range",
+    "Age",
+    "Expires",
+    "Date",
+    "Location",
+    "Retry-After",
+    "Vary",
+    "Warning",
+    "If-Match",
+    "If-None-Match",
+    "If-Modified-Since",
+    "If-Range",
+    "If-Unmodified-Since",
+    "Via",
+    "Forwarded",
+    "X-Forwarded-For",
+    "X-Forwarded-Host",
+    "X-Forwarded-Proto",
+    NULL,
 };
 
 static bool is_among(const char *const *names, struct slice name)

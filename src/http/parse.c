@@ -13,9 +13,9 @@
  *   parse_expect_..()                   |-> CHUNKED -> TRAILERS --.-------'        ^
  *                                       '-> UNTIL_CLOSE --------- parse_eof() -----'
  *
- * Bodies of known length never pass through llhttp: bytes are counted. A message's end is an event of its own, yet needs
- * no byte. So that a loop over the input finds it, the last byte of such a body is handed out but stays unused until
- * PARSE_END; only a head without body has its end for nothing.
+ * Bodies of known length never pass through llhttp: bytes are counted. A message's end is an event of its own, yet
+ * needs no byte. So that a loop over the input finds it, the last byte of such a body is handed out but stays unused
+ * until PARSE_END; only a head without body has its end for nothing.
  *
  * Between messages a parser holds no memory but its own.
  */
@@ -25,11 +25,12 @@
 #include "base/mem.h"
 #include "chunks.h"
 #include "head.h"
+#include "hop.h"
 #include "section.h"
 #include "trailers.h"
 
 enum {
-    EMPTY_LINES = 4,       /* before a request: some old clients send them after a body (RFC 9112 section 2.2) */
+    EMPTY_LINES = 4,        /* before a request: some old clients send them after a body (RFC 9112 section 2.2) */
     INTERIM_RESPONSES = 32, /* before one final response */
 };
 
@@ -40,10 +41,10 @@ enum state { BETWEEN, HEAD, LENGTH, CHUNKED, TRAILERS, UNTIL_CLOSE, ENDING, DONE
 struct parse {
     uint32_t magic;
     bool response;
-    bool to_head;      /* the request to be answered is a HEAD */
-    bool interim;      /* this response is a 1xx, but not 101 */
-    bool held_back;    /* the body's last byte was told but not used */
-    bool empty_cr;     /* in an empty line before a request, after its CR */
+    bool to_head;   /* the request to be answered is a HEAD */
+    bool interim;   /* this response is a 1xx, but not 101 */
+    bool held_back; /* the body's last byte was told but not used */
+    bool empty_cr;  /* in an empty line before a request, after its CR */
     uint8_t empty_lines;
     uint8_t interims;
     enum state state;
@@ -54,6 +55,7 @@ struct parse {
     struct grammar grammar;
     struct chunks chunks;
     struct message *message; /* not yet taken */
+    struct buf nominees;     /* with chunks: what Connection named, comma after comma */
     struct buf trailers;
 };
 
@@ -125,6 +127,7 @@ static void forget(struct parse *p)
     section_fini(&p->section);
     message_free(p->message);
     p->message = NULL;
+    buf_fini(&p->nominees);
     buf_fini(&p->trailers);
     p->chunks = (struct chunks){0};
     p->held_back = false;
@@ -191,6 +194,18 @@ void parse_expect_response(struct parse *p, struct slice method)
 
 /* ---- heads ---- */
 
+/* The message may be gone when the trailers come. */
+static void keep_nominees(struct parse *p)
+{
+    struct hop hop;
+
+    hop_read(&hop, p->message);
+    for (unsigned i = 0; i < hop.count; i++) {
+        buf_add(&p->nominees, hop.nominees[i].ptr, hop.nominees[i].len);
+        buf_add(&p->nominees, ",", 1);
+    }
+}
+
 static void begin_body(struct parse *p)
 {
     switch (p->message->framing) {
@@ -199,6 +214,7 @@ static void begin_body(struct parse *p)
         p->state = p->left > 0 ? LENGTH : ENDING;
         break;
     case FRAMING_CHUNKED:
+        keep_nominees(p);
         p->state = CHUNKED;
         break;
     case FRAMING_UNTIL_CLOSE:
@@ -297,6 +313,11 @@ static enum parse_event next_of_length(struct parse *p, const char *in, size_t l
     return PARSE_DATA;
 }
 
+static struct slice text_of(const struct buf *buf)
+{
+    return (struct slice){buf->data != NULL ? buf_ptr(buf) : "", buf_len(buf)};
+}
+
 static enum parse_event end_message(struct parse *p)
 {
     p->held_back = false;
@@ -313,10 +334,13 @@ static enum parse_event next_trailers(struct parse *p, const char *in, size_t le
     if (!p->section.whole) {
         return PARSE_MORE;
     }
-    if (!trailers_read((struct slice){p->section.bytes, p->section.total}, &p->trailers)) {
+    struct slice section = {p->section.bytes, p->section.total};
+    struct slice nominees = text_of(&p->nominees);
+    if (!trailers_read(section, nominees, &p->trailers)) {
         return fail(p, PARSE_BAD_TRAILER);
     }
     section_fini(&p->section);
+    buf_fini(&p->nominees);
     return end_message(p);
 }
 
@@ -409,7 +433,7 @@ struct message *parse_take_message(struct parse *p)
 struct slice parse_trailers(const struct parse *p)
 {
     must_be(p, PARSE_MAGIC);
-    return (struct slice){p->trailers.data != NULL ? buf_ptr(&p->trailers) : "", buf_len(&p->trailers)};
+    return text_of(&p->trailers);
 }
 
 enum parse_error parse_error(const struct parse *p)

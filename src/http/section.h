@@ -10,9 +10,9 @@
 struct section_kind {
     /* Looks at the first line as soon as it is there; NULL: the first line is a field like all others. */
     enum parse_error (*first_line)(struct slice line);
-    enum parse_error line_ends;    /* a CR or LF on its own */
+    enum parse_error line_ends;     /* a CR or LF on its own */
     enum parse_error first_control; /* a control byte in the first line */
-    enum parse_error control;      /* in any other */
+    enum parse_error control;       /* in any other */
     enum parse_error fold;
     enum parse_error first_too_long; /* the first line alone is more than there is room for */
     enum parse_error too_long;
@@ -24,11 +24,11 @@ struct section {
     char *bytes; /* owned; what came so far, or NULL when nothing had to be kept */
     size_t kept;
     size_t room;
-    size_t total;       /* bytes looked at */
-    size_t column;      /* of the current line */
-    unsigned lines;     /* complete ones, without the blank one */
-    bool cr;            /* the last byte was a CR */
-    bool whole;         /* the blank line came */
+    size_t total;   /* bytes looked at */
+    size_t column;  /* of the current line */
+    unsigned lines; /* complete ones, without the blank one */
+    bool cr;        /* the last byte was a CR */
+    bool whole;     /* the blank line came */
     enum parse_error error;
 };
 

@@ -9,7 +9,20 @@
 
 #include <string.h>
 
-static bool read_line(struct slice line, struct buf *out)
+/* RFC 9110 section 7.6.1 speaks of header and trailer fields alike. */
+static bool is_nominated(struct slice name, struct slice nominees)
+{
+    struct slice nominee;
+
+    while (slice_next_element(&nominees, &nominee)) {
+        if (slice_equal_nocase(name, nominee)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_line(struct slice line, struct slice nominees, struct buf *out)
 {
     const char *colon = memchr(line.ptr, ':', line.len);
     struct slice name, value;
@@ -22,7 +35,7 @@ static bool read_line(struct slice line, struct buf *out)
     if (!chars_is_token(name)) {
         return false;
     }
-    if (hop_is_trailer(name)) {
+    if (hop_is_trailer(name) && !is_nominated(name, nominees)) {
         buf_add(out, name.ptr, name.len);
         buf_add(out, ": ", 2);
         buf_add(out, value.ptr, value.len);
@@ -31,13 +44,13 @@ static bool read_line(struct slice line, struct buf *out)
     return true;
 }
 
-bool trailers_read(struct slice section, struct buf *out)
+bool trailers_read(struct slice section, struct slice nominees, struct buf *out)
 {
     const char *at = section.ptr, *end = section.ptr + section.len;
 
     while (end - at > 2) {
         const char *cr = memchr(at, '\r', (size_t)(end - at));
-        if (!read_line((struct slice){at, (size_t)(cr - at)}, out)) {
+        if (!read_line((struct slice){at, (size_t)(cr - at)}, nominees, out)) {
             return false;
         }
         at = cr + 2;

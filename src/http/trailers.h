@@ -5,7 +5,8 @@
 #include "base/str.h"
 
 /* Reads a whole section, blank line included, each line ending in CR LF; adds the fields that may be passed on to `out`
- * as "Name: value\r\n" lines. False when a line is no field. */
-bool trailers_read(struct slice section, struct buf *out);
+ * as "Name: value\r\n" lines. `nominees` is a list of those that the head's Connection named, which may not. False when
+ * a line is no field. */
+bool trailers_read(struct slice section, struct slice nominees, struct buf *out);
 
 #endif

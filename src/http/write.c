@@ -26,7 +26,7 @@ struct writing {
     enum framing framing; /* NONE keeps a Content-Length that tells about something else than this message's body */
     bool keep_length;     /* with NONE: whether it does */
     bool upgrade;
-    bool framed;            /* the framing field is written */
+    bool framed; /* the framing field is written */
     const struct field *last_via;
 };
 

@@ -31,7 +31,8 @@ void access_log_exchange(const struct exchange *e, struct mono now)
              LOG_STR("client", client), LOG_STR("destination", e->policy != NULL ? e->bucket_name : "-"),
              LOG_SLICE("method", e->request->method), LOG_STR("target", target), LOG_INT("status", e->status),
              LOG_INT("bytes_in", e->bytes_in), LOG_INT("bytes_out", e->bytes_out),
-             LOG_INT("wait_ms", mono_diff(left, e->arrived) / CLOCK_MS_US), LOG_INT("upstream_ms", upstream_us / CLOCK_MS_US),
+             LOG_INT("wait_ms", mono_diff(left, e->arrived) / CLOCK_MS_US),
+             LOG_INT("upstream_ms", upstream_us / CLOCK_MS_US),
              LOG_STR("verdict", e->verdict_word != NULL ? e->verdict_word : verdict_word(e->verdict)),
              e->detail != NULL ? LOG_STR("detail", e->detail) : LOG_END, LOG_END);
 }
@@ -42,7 +43,8 @@ void access_log_refusal(const struct caller *caller, const struct refusal *refus
 
     addr_format(conn_peer(caller->conn), false, client);
     log_line(LOG_WARN, "access", LOG_STR("client", client), LOG_STR("destination", "-"), LOG_STR("method", "-"),
-             LOG_STR("target", "-"), LOG_INT("status", refusal_status(refusal)), LOG_INT("bytes_in", 0), LOG_INT("bytes_out", 0),
-             LOG_INT("wait_ms", 0), LOG_INT("upstream_ms", 0), LOG_STR("verdict", verdict_word(refusal->verdict)),
+             LOG_STR("target", "-"), LOG_INT("status", refusal_status(refusal)), LOG_INT("bytes_in", 0),
+             LOG_INT("bytes_out", 0), LOG_INT("wait_ms", 0), LOG_INT("upstream_ms", 0),
+             LOG_STR("verdict", verdict_word(refusal->verdict)),
              refusal->detail != NULL ? LOG_STR("detail", refusal->detail) : LOG_END, LOG_END);
 }

@@ -59,7 +59,8 @@ static bool port_is_allowed(const struct proxy_conf *conf, uint16_t port)
     return false;
 }
 
-/* A request for the proxy's own address, as an SDK sends it whose base_url points here, carries our port in Host; the third party's is the default one. */
+/* A request for the proxy's own address, as an SDK sends it whose base_url points here, carries our port in Host; the
+ * third party's is the default one. */
 static struct policy *route_direct(struct exchange *e)
 {
     if (e->target.port == addr_port(conn_local(e->caller->conn))) {
@@ -78,8 +79,9 @@ static enum verdict route(struct exchange *e, struct refusal *refusal)
         return VERDICT_SELF;
     }
     if (listed == NULL && direct) {
-        return refused(refusal, VERDICT_NOT_LISTED,
-                       "this is a forward proxy: send the whole URL (set HTTP_PROXY), or list the host in a [destination]");
+        return refused(
+            refusal, VERDICT_NOT_LISTED,
+            "this is a forward proxy: send the whole URL (set HTTP_PROXY), or list the host in a [destination]");
     }
     if (e->connect && !port_is_allowed(&conf->proxy, e->target.port)) {
         return refused(refusal, VERDICT_BAD_PORT, "the port is not among [proxy] connect_ports");
@@ -89,7 +91,8 @@ static enum verdict route(struct exchange *e, struct refusal *refusal)
     }
     e->paced = listed != NULL || conf->proxy.unlisted == UNLISTED_PACE;
     e->policy = policy_get(listed != NULL ? listed : conf->fallback);
-    e->bucket_name = listed != NULL ? mem_strdup(listed->label) : mem_printf("%s:%s", conf->fallback->label, e->target.host);
+    e->bucket_name =
+        listed != NULL ? mem_strdup(listed->label) : mem_printf("%s:%s", conf->fallback->label, e->target.host);
     e->origin = (struct origin){.host = e->target.host, .port = e->target.port, .fresh = e->connect};
     return VERDICT_FORWARDED;
 }

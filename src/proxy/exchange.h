@@ -45,12 +45,12 @@ struct caller {
  *   TRANSFER           both sides                                response and body timeouts, caller gone, drain
  *   TUNNEL             both sides                                idle timeout, drain
  *   OVER               -                                                                                            */
-#define EXCHANGE_STATES(X)                                                                                           \
-    X(ADMIT, "admit")                                                                                                \
-    X(WAIT, "wait")                                                                                                  \
-    X(DIAL, "dial")                                                                                                  \
-    X(TRANSFER, "transfer")                                                                                          \
-    X(TUNNEL, "tunnel")                                                                                              \
+#define EXCHANGE_STATES(X)                                                                                             \
+    X(ADMIT, "admit")                                                                                                  \
+    X(WAIT, "wait")                                                                                                    \
+    X(DIAL, "dial")                                                                                                    \
+    X(TRANSFER, "transfer")                                                                                            \
+    X(TUNNEL, "tunnel")                                                                                                \
     X(OVER, "over")
 enum exchange_state {
 #define X(state, name) EXCHANGE_##state,
@@ -64,7 +64,7 @@ struct exchange {
     struct caller *caller;
     struct proxy_env *env;
     struct policy *policy; /* reference; NULL until routed */
-    char *bucket_name; /* owned */
+    char *bucket_name;     /* owned */
     struct message *request;
     struct target target;
     struct origin origin;
@@ -84,7 +84,7 @@ struct exchange {
     char *timing; /* Server-Timing line */
     struct mono arrived, released;
     struct wall arrived_wall;
-    struct timer probe; /* to find out whether a half-closed caller still listens */
+    struct timer probe;   /* to find out whether a half-closed caller still listens */
     uint64_t sent_before; /* bytes sent to the caller before this exchange */
     struct defer reap;
     enum verdict verdict;

@@ -6,8 +6,9 @@
  *                    |-> unpaced: DIAL: acquire ------------------------------------^
  *                    `-> refuse -> over
  *
- * Connecting happens while the exchange waits, so that at the slot nothing is left to do but one send. A connection that dies in hand before its slot is
- * replaced; one that turns out dead at the slot costs no slot. Once a byte of the request left it is never sent again: what the third party did with it can't be known.
+ * Connecting happens while the exchange waits, so that at the slot nothing is left to do but one send. A connection
+ * that dies in hand before its slot is replaced; one that turns out dead at the slot costs no slot. Once a byte of the
+ * request left it is never sent again: what the third party did with it can't be known.
  */
 #include "proxy/exchange_fsm.h"
 
@@ -152,13 +153,13 @@ static void refuse_as(struct exchange *e, enum verdict verdict, const char *deta
     refuse(e, &refusal);
 }
 
-/* An upstream error's word in the log is "upstream_" and its RFC 9209 name, but for the one that is a refusal of ours. */
+/* An upstream error's word in the log is "upstream_" and its RFC 9209 name, but for the one that is a refusal of ours.
+ */
 static void refuse_upstream(struct exchange *e, enum upstream_error error, const char *detail)
 {
-    static const char *const words[] = {
-        [UPSTREAM_OK] = NULL,
+    static const char *const words[] = {[UPSTREAM_OK] = NULL,
 #define X(name, status, type, text) [UPSTREAM_BAD_##name] = "upstream_" type,
-        UPSTREAM_ERRORS(X)
+                                        UPSTREAM_ERRORS(X)
 #undef X
     };
     struct refusal refusal = {
@@ -170,7 +171,8 @@ static void refuse_upstream(struct exchange *e, enum upstream_error error, const
         .retry_after_us = error == UPSTREAM_BAD_RESOURCES ? CLOCK_SECOND_US : 0,
     };
 
-    log_line(LOG_DEBUG, "upstream_failed", LOG_STR("host", e->origin.host), LOG_STR("why", detail != NULL ? detail : "-"), LOG_END);
+    log_line(LOG_DEBUG, "upstream_failed", LOG_STR("host", e->origin.host),
+             LOG_STR("why", detail != NULL ? detail : "-"), LOG_END);
     refuse(e, &refusal);
 }
 
@@ -276,7 +278,8 @@ static void waiter_give_up(struct waiter *waiter, enum give_up why)
     }
 }
 
-static const struct waiter_ops waiter_ops = {.on_near = waiter_near, .on_release = waiter_release, .on_give_up = waiter_give_up};
+static const struct waiter_ops waiter_ops = {
+    .on_near = waiter_near, .on_release = waiter_release, .on_give_up = waiter_give_up};
 
 static void enqueue(struct exchange *e)
 {
@@ -323,7 +326,8 @@ static void try_again(struct exchange *e)
 
 static void bad_body(struct exchange *e, enum parse_error error)
 {
-    struct refusal refusal = {.verdict = VERDICT_BAD_REQUEST, .status = parse_error_status(error), .detail = parse_error_text(error)};
+    struct refusal refusal = {
+        .verdict = VERDICT_BAD_REQUEST, .status = parse_error_status(error), .detail = parse_error_text(error)};
 
     e->bytes_in = e->transfer.sent_bytes;
     drop_upstream(e, true); /* a reset, so that a broken body is not taken for a whole one */
@@ -339,7 +343,8 @@ static void bad_body(struct exchange *e, enum parse_error error)
 static void set_timing(struct exchange *e)
 {
     if (e->env->conf->proxy.server_timing && e->timing == NULL) {
-        e->timing = mem_printf("Server-Timing: sluice;dur=%.1f\r\n", (double)mono_diff(e->released, e->arrived) / 1000.0);
+        e->timing =
+            mem_printf("Server-Timing: sluice;dur=%.1f\r\n", (double)mono_diff(e->released, e->arrived) / 1000.0);
     }
     e->transfer.extra = e->timing;
 }
@@ -390,7 +395,8 @@ static void go_tunnel(struct exchange *e, struct buf *to_caller)
     if (to_caller != NULL && buf_len(to_caller) > 0) {
         buf_add(&unsent, buf_ptr(to_caller), buf_len(to_caller));
     }
-    e->tunnel = tunnel_start(e->env->loop, fd, upstream_fd(e->upstream), &early, &unsent, e->policy->tunnel_idle_us, tunnel_done, e);
+    e->tunnel = tunnel_start(e->env->loop, fd, upstream_fd(e->upstream), &early, &unsent, e->policy->tunnel_idle_us,
+                             tunnel_done, e);
 }
 
 static void go_connect(struct exchange *e)
@@ -526,7 +532,8 @@ static void on_bad_request(void *arg, enum parse_error error, bool in_body)
 {
     struct caller *caller = arg;
     struct exchange *e = caller->exchange;
-    struct refusal refusal = {.verdict = VERDICT_BAD_REQUEST, .status = parse_error_status(error), .detail = parse_error_text(error)};
+    struct refusal refusal = {
+        .verdict = VERDICT_BAD_REQUEST, .status = parse_error_status(error), .detail = parse_error_text(error)};
 
     if (e == NULL) {
         must(!in_body);
@@ -634,8 +641,9 @@ struct caller *caller_new(struct proxy_env *env, int fd, const struct addr *peer
 
 void caller_refuse(struct caller *caller)
 {
-    struct refusal refusal = {
-        .verdict = VERDICT_CONNECTIONS, .detail = "[proxy] max_connections is reached", .retry_after_us = CLOCK_SECOND_US};
+    struct refusal refusal = {.verdict = VERDICT_CONNECTIONS,
+                              .detail = "[proxy] max_connections is reached",
+                              .retry_after_us = CLOCK_SECOND_US};
 
     refuse_caller(caller, &refusal);
 }
@@ -656,7 +664,8 @@ void caller_stop(struct caller *caller)
     if (e == NULL) {
         conn_close(caller->conn, false);
     } else if (e->state == EXCHANGE_WAIT || e->state == EXCHANGE_DIAL) {
-        refuse_as(e, VERDICT_DRAINING, "its turn did not come before drain_timeout; try another replica", CLOCK_SECOND_US);
+        refuse_as(e, VERDICT_DRAINING, "its turn did not come before drain_timeout; try another replica",
+                  CLOCK_SECOND_US);
     } else {
         e->verdict = VERDICT_BROKEN_OFF;
         e->status = e->transfer.status;

@@ -79,11 +79,12 @@ static void accepted(void *arg, int fd, const struct addr *peer, const struct ad
     }
 }
 
-struct proxy *proxy_new(struct loop *loop, const struct conf *conf, struct outbound *outbound, struct upstreams *upstreams,
-                        int64_t max_connections)
+struct proxy *proxy_new(struct loop *loop, const struct conf *conf, struct outbound *outbound,
+                        struct upstreams *upstreams, int64_t max_connections)
 {
     const struct proxy_conf *pc = &conf->proxy;
-    struct parse_limits limits = {.max_head_bytes = (size_t)pc->max_head_bytes, .max_fields = (unsigned)pc->max_headers};
+    struct parse_limits limits = {.max_head_bytes = (size_t)pc->max_head_bytes,
+                                  .max_fields = (unsigned)pc->max_headers};
     struct proxy *p = mem_zalloc(sizeof(*p));
     uint64_t id;
 
@@ -173,7 +174,8 @@ void proxy_drain(struct proxy *p, void (*done)(void *arg), void *arg)
     p->on_drained = done;
     p->on_drained_arg = arg;
     close_listeners(p);
-    timer_set(p->env.loop, &p->drain_timer, mono_add(loop_now(p->env.loop), p->env.conf->proxy.drain_timeout_us), drain_over);
+    timer_set(p->env.loop, &p->drain_timer, mono_add(loop_now(p->env.loop), p->env.conf->proxy.drain_timeout_us),
+              drain_over);
     each_caller(p, caller_drain);
     look_if_drained(p);
 }

@@ -2,10 +2,12 @@
  *   caller --on_body--> to_upstream --upstream_send--> third party
  *   caller <--conn_send-- parse_next <--upstream_recv-- third party
  *
- * Back-pressure: the caller's body is not read while more than HIGH_WATER_BYTES wait for the third party, nor the third party while more than that waits for the
- * caller. What is read in one turn is passed on in that turn, so server-sent events are not held back.
+ * Back-pressure: the caller's body is not read while more than HIGH_WATER_BYTES wait for the third party, nor the third
+ * party while more than that waits for the caller. What is read in one turn is passed on in that turn, so server-sent
+ * events are not held back.
  *
- * A third party may answer before it has the whole request (413, 401), and then close: when sending fails the answer is still read.
+ * A third party may answer before it has the whole request (413, 401), and then close: when sending fails the answer is
+ * still read.
  */
 #include "proxy/transfer.h"
 
@@ -13,8 +15,9 @@
 
 #include <errno.h>
 #include <sys/socket.h>
+#include <time.h>
 
-enum { HIGH_WATER_BYTES = 65536 };
+enum { HIGH_WATER_BYTES = 65536, DATE_BYTES = 64 };
 
 static void timer_due(struct timer *timer, struct mono now);
 
@@ -113,7 +116,8 @@ void transfer_body_end(struct transfer *t, struct slice trailers)
     pass_on(t);
 }
 
-/* A kept connection may have died since the loop last looked; the descriptor knows. Costs a call, saves a lost request. */
+/* A kept connection may have died since the loop last looked; the descriptor knows. Costs a call, saves a lost request.
+ */
 static bool is_dead(const struct transfer *t)
 {
     char byte;
@@ -200,23 +204,44 @@ static enum framing framing_for_caller(const struct transfer *t, const struct me
     return t->request->minor == 0 ? FRAMING_UNTIL_CLOSE : FRAMING_CHUNKED;
 }
 
+/* An answer without Date gets the time it came (RFC 9110 section 6.6.1). */
+static void add_date(const struct transfer *t, const struct message *response, struct buf *extra)
+{
+    char text[DATE_BYTES];
+    time_t now = (time_t)(loop_wall(t->env->loop).us / CLOCK_SECOND_US);
+    struct tm utc;
+
+    if (message_field(response, "Date") == NULL && gmtime_r(&now, &utc) != NULL &&
+        strftime(text, sizeof(text), "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &utc) > 0) {
+        buf_add_str(extra, text);
+    }
+}
+
 static void begin_answer(struct transfer *t, const struct message *response)
 {
     struct buf head = {0};
+    struct buf extra = {0};
 
     t->status = response->status;
     t->answer_framing = framing_for_caller(t, response);
-    t->answer_close = t->must_close || !t->request->keep_alive || !conn_request_done(t->conn) || t->answer_framing == FRAMING_UNTIL_CLOSE;
+    t->answer_close = t->must_close || !t->request->keep_alive || !conn_request_done(t->conn) ||
+                      t->answer_framing == FRAMING_UNTIL_CLOSE;
     t->reusable = response->keep_alive && response->framing != FRAMING_UNTIL_CLOSE;
+    if (t->extra != NULL) {
+        buf_add_str(&extra, t->extra);
+    }
+    add_date(t, response, &extra);
+    buf_add(&extra, "", 1);
     struct response_form form = {
         .framing = t->answer_framing,
         .close = t->answer_close,
         .keep_alive_10 = t->request->minor == 0 && !t->answer_close,
-        .extra = t->extra,
+        .extra = buf_ptr(&extra),
     };
     write_response_head(&head, response, &t->env->via, &form);
     conn_queue(t->conn, buf_ptr(&head), buf_len(&head));
     buf_fini(&head);
+    buf_fini(&extra);
     t->answer_begun = true;
 }
 

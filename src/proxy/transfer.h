@@ -1,8 +1,8 @@
 #ifndef SLUICE_PROXY_TRANSFER_H
 #define SLUICE_PROXY_TRANSFER_H
 /*
- * One exchange on the wire, from the slot to the last byte: the request to the third party, its answer to the caller, both streamed. Each side is read only as
- * fast as the other takes it.
+ * One exchange on the wire, from the slot to the last byte: the request to the third party, its answer to the caller,
+ * both streamed. Each side is read only as fast as the other takes it.
  */
 #include "base/buf.h"
 #include "http/parse.h"
@@ -12,12 +12,12 @@
 #include "upstream/upstream.h"
 
 enum transfer_end {
-    TRANSFER_DONE,             /* the answer was passed on whole */
-    TRANSFER_UPGRADED,         /* 101: a tunnel from here on */
-    TRANSFER_UPSTREAM_CLOSED,  /* it closed or reset without an answer */
-    TRANSFER_BAD_RESPONSE,     /* what it answered is not HTTP */
-    TRANSFER_TIMEOUT,          /* it did not answer in time */
-    TRANSFER_BROKEN_OFF,       /* it broke off, or stalled, after the answer had begun */
+    TRANSFER_DONE,            /* the answer was passed on whole */
+    TRANSFER_UPGRADED,        /* 101: a tunnel from here on */
+    TRANSFER_UPSTREAM_CLOSED, /* it closed or reset without an answer */
+    TRANSFER_BAD_RESPONSE,    /* what it answered is not HTTP */
+    TRANSFER_TIMEOUT,         /* it did not answer in time */
+    TRANSFER_BROKEN_OFF,      /* it broke off, or stalled, after the answer had begun */
 };
 
 /* Shared by all transfers of a loop. */
@@ -36,16 +36,16 @@ struct transfer {
     const struct target *target;
     const struct policy *policy;
     void (*on_end)(struct transfer *transfer, enum transfer_end how); /* from the loop; once */
-    const char *extra;    /* more response lines, or NULL */
-    bool must_close;      /* the caller's connection ends with this answer */
+    const char *extra;                                                /* more response lines, or NULL */
+    bool must_close; /* the caller's connection ends with this answer */
     /* below: for reading only */
     bool starting;
-    bool request_sent;    /* whole */
+    bool request_sent; /* whole */
     bool sending_failed;
-    bool answer_begun;    /* a final response head went to the caller */
-    bool answer_close;    /* it said Connection: close */
-    bool reusable;        /* the upstream connection may carry another exchange */
-    bool upgrade;         /* the request asked for one that is passed on */
+    bool answer_begun; /* a final response head went to the caller */
+    bool answer_close; /* it said Connection: close */
+    bool reusable;     /* the upstream connection may carry another exchange */
+    bool upgrade;      /* the request asked for one that is passed on */
     bool reading;
     bool over;
     unsigned status;
@@ -59,8 +59,8 @@ struct transfer {
     struct timer timer;
 };
 
-/* Sends the head and as much of the body as is here, in one send, on `upstream`. False: the connection was dead and no byte left; it may be
- * started again on another. */
+/* Sends the head and as much of the body as is here, in one send, on `upstream`. False: the connection was dead and no
+ * byte left; it may be started again on another. */
 bool transfer_start(struct transfer *transfer) MUST_CHECK;
 /* From the caller's connection. */
 void transfer_body(struct transfer *transfer, struct slice data);

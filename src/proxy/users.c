@@ -49,7 +49,8 @@ static void load_line(struct users *users, const char *path, unsigned number, ch
     }
     *colon = '\0';
     if (!hash_is_known(colon + 1)) {
-        err_add(err, "%s:%u: the hash of user \"%s\" is neither bcrypt nor SHA-crypt; make it with `htpasswd -B`", path, number, line);
+        err_add(err, "%s:%u: the hash of user \"%s\" is neither bcrypt nor SHA-crypt; make it with `htpasswd -B`", path,
+                number, line);
         return;
     }
     users->list = mem_realloc(users->list, (users->count + 1) * sizeof(users->list[0]));
@@ -150,7 +151,8 @@ bool users_allow(struct users *users, struct slice credentials)
     if (!decode_basic(credentials, text)) {
         return false;
     }
-    must(HMAC(EVP_sha256(), users->secret, sizeof(users->secret), (const unsigned char *)text, strlen(text), digest, NULL) != NULL);
+    must(HMAC(EVP_sha256(), users->secret, sizeof(users->secret), (const unsigned char *)text, strlen(text), digest,
+              NULL) != NULL);
     struct remembered *place = &users->cache[(digest[0] | digest[1] << 8) % REMEMBERED];
     if (!place->filled || CRYPTO_memcmp(place->digest, digest, sizeof(digest)) != 0) {
         char *colon = strchr(text, ':');

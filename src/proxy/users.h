@@ -1,8 +1,9 @@
 #ifndef SLUICE_PROXY_USERS_H
 #define SLUICE_PROXY_USERS_H
 /*
- * Who may use the proxy: an htpasswd file (bcrypt or SHA-crypt, through libcrypt) against Proxy-Authorization: Basic (RFC 7617). Hashing is slow on purpose, so
- * verdicts are remembered under a keyed hash of the credentials: a caller pays once, and the loop too.
+ * Who may use the proxy: an htpasswd file (bcrypt or SHA-crypt, through libcrypt) against Proxy-Authorization: Basic
+ * (RFC 7617). Hashing is slow on purpose, so verdicts are remembered under a keyed hash of the credentials: a caller
+ * pays once, and the loop too.
  */
 #include "base/err.h"
 #include "base/str.h"

@@ -116,7 +116,8 @@ void refusal_write(struct buf *out, const struct refusal *r, bool close, bool he
     add_details(out, r->word != NULL ? r->word : rows[r->verdict].word);
     buf_add_str(out, "\r\nCache-Control: no-store\r\n");
     if (r->retry_after_us > 0) {
-        buf_printf(out, "Retry-After: %lld\r\n", (long long)((r->retry_after_us + CLOCK_SECOND_US - 1) / CLOCK_SECOND_US));
+        buf_printf(out, "Retry-After: %lld\r\n",
+                   (long long)((r->retry_after_us + CLOCK_SECOND_US - 1) / CLOCK_SECOND_US));
     }
     if (status == 407) {
         buf_add_str(out, "Proxy-Authenticate: Basic realm=\"sluice\", charset=\"UTF-8\"\r\n");

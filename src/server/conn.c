@@ -7,10 +7,12 @@
  *                          +--> input (what can't be parsed yet)      | conn_queue, conn_send
  *   socket <-------------------------- output <-----------------------+
  *
- * While a request is held the read event stays armed, level-triggered, as that costs no system call; only when unread data makes it fire is it changed to
- * edge-triggered with EV_CLOSED, which reports a half-close behind unread data, and a reset, without spinning (EV_CLOSED alone would not see a reset).
+ * While a request is held the read event stays armed, level-triggered, as that costs no system call; only when unread
+ * data makes it fire is it changed to edge-triggered with EV_CLOSED, which reports a half-close behind unread data, and
+ * a reset, without spinning (EV_CLOSED alone would not see a reset).
  *
- * Every callback may close the connection, so after each one `state` is looked at again; memory is freed by a deferred call only.
+ * Every callback may close the connection, so after each one `state` is looked at again; memory is freed by a deferred
+ * call only.
  */
 #include "server/conn.h"
 
@@ -42,11 +44,11 @@ struct conn {
     enum conn_state state;
     bool request_done; /* the held request was read to its end */
     bool body_wanted;
-    bool half_closed;  /* the caller sends no more */
-    bool broken;       /* sending failed: the caller is gone */
-    bool edge;         /* read event is edge-triggered */
+    bool half_closed; /* the caller sends no more */
+    bool broken;      /* sending failed: the caller is gone */
+    bool edge;        /* read event is edge-triggered */
     bool write_armed;
-    bool shut;         /* LINGER: our side is closed */
+    bool shut; /* LINGER: our side is closed */
     int fd;
     struct conn_env *env;
     const struct conn_ops *ops;
@@ -104,7 +106,8 @@ static void set_socket_options(int fd, const struct addr *peer)
     }
 }
 
-struct conn *conn_new(struct conn_env *env, int fd, const struct addr *peer, const struct addr *local, const struct conn_ops *ops, void *arg)
+struct conn *conn_new(struct conn_env *env, int fd, const struct addr *peer, const struct addr *local,
+                      const struct conn_ops *ops, void *arg)
 {
     struct conn *c = mem_zalloc(sizeof(*c));
 

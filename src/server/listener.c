@@ -83,8 +83,8 @@ static int bind_and_listen(const struct addr *address)
 }
 
 struct listener *listener_new(struct loop *loop, const struct addr *address,
-                              void (*on_accept)(void *arg, int fd, const struct addr *peer, const struct addr *local), void *arg,
-                              struct err *err)
+                              void (*on_accept)(void *arg, int fd, const struct addr *peer, const struct addr *local),
+                              void *arg, struct err *err)
 {
     char text[ADDR_TEXT_BYTES];
     int fd = bind_and_listen(address);

@@ -118,8 +118,9 @@ static struct resolve_entry *add(struct resolver *resolver, const char *host)
         }
         forget(resolver, oldest);
     }
-    struct resolve_entry *entry = mem_zalloc(sizeof(*entry) + strlen(host) + 1);
-    strcpy(entry->host, host);
+    size_t host_bytes = strlen(host) + 1;
+    struct resolve_entry *entry = mem_zalloc(sizeof(*entry) + host_bytes);
+    memcpy(entry->host, host, host_bytes);
     TAILQ_INIT(&entry->waiting);
     HASH_ADD_STR(resolver->entries, host, entry);
     TAILQ_INSERT_TAIL(&resolver->by_age, entry, age);

@@ -36,6 +36,7 @@ def repository(origin, tmp_path):
         (control / "control").write_text(fields)
         run_here(tmp_path, "dpkg-deb", "--root-owner-group", "-b", name, f"{name}_1_all.deb")
         data = (tmp_path / f"{name}_1_all.deb").read_bytes()
+        origin.on(f"/./{name}_1_all.deb", ok(data))
         origin.on(f"/{name}_1_all.deb", ok(data))
         index += f"{fields}Filename: ./{name}_1_all.deb\nSize: {len(data)}\nSHA256: {hashlib.sha256(data).hexdigest()}\n\n"
     origin.fallback = lambda peer, _: peer.send(ok(b"", status="404 Not Found"))

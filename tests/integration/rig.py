@@ -207,8 +207,12 @@ class Sluice(Process):
         def listens():
             return all(map(answers, self.addresses)) if silent else len(self.events("listening")) == len(self.addresses)
 
-        eventually(lambda: not self.alive() or listens(), why=f"{self.name} listening")
-        assert self.alive(), f"{self.name} did not start:\n{self.text()}"
+        try:
+            eventually(lambda: not self.alive() or listens(), why=f"{self.name} listening")
+            assert self.alive(), f"{self.name} did not start"
+        except AssertionError as problem:
+            self.kill()
+            raise AssertionError(f"{problem}:\n{self.text()}") from None
 
     def caller(self, **options):
         caller = Caller(self.address, **options)
@@ -228,13 +232,13 @@ class Sluice(Process):
             lines = list(self.lines)
         return [fields for fields in map(log_fields, lines) if fields.get("event") == name]
 
-    def wait_event(self, name, count=1, **wanted):
+    def wait_event(self, name, count=1, seconds=PATIENCE_SECONDS, **wanted):
         """The first `count` events of that name with those fields."""
         def matching():
             found = [e for e in self.events(name) if all(str(e.get(k)) == str(v) for k, v in wanted.items())]
             return len(found) >= count and found[:count]
 
-        return eventually(matching, why=f"{count} x event={name} {wanted or ''} in the log")
+        return eventually(matching, seconds, f"{count} x event={name} {wanted or ''} in the log")
 
     def access(self, count=1, **wanted):
         return self.wait_event("access", count, **wanted)
@@ -331,8 +335,6 @@ class Rig:
             except AssertionError as problem:
                 problems.append(str(problem))
         problems += [e for thing in self.things if isinstance(thing, Origin) for e in thing.errors]
-        for process in list(_living):
-            process.kill()
         assert kind is not None or not problems, "\n".join(problems)
 
     def add(self, thing):

@@ -75,7 +75,6 @@ BAD = [
     ("a target too long", b"GET U/" + b"a" * 40000 + b" HTTP/1.1\r\nHost: H\r\n\r\n", {414, 431}),
     ("a head too large", b"GET U HTTP/1.1\r\nHost: H\r\nX-A: " + b"a" * 40000 + b"\r\n\r\n", {431}),
     ("too many fields", b"GET U HTTP/1.1\r\nHost: H\r\n" + b"X-A: 1\r\n" * 101 + b"\r\n", {431}),
-    ("an unknown expectation", b"POST U HTTP/1.1\r\nHost: H\r\nExpect: the-best\r\nContent-Length: 1\r\n\r\nx", {417}),
 ]
 
 

@@ -8,7 +8,10 @@ GOOD = """# a comment of its own
 listen = 127.0.0.1:3128, [::1]:3128
 unlisted = deny
 connect_ports = 443, 8000-8100
-private_upstreams = 10.0.0.0/8, ::1
+private_upstreams = 10.0.0.0/8, 2001:db8::/32
+
+[redis]
+url = redis://127.0.0.1:6379/2
 
 [default]
 rate = 10/s

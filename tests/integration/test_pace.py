@@ -28,7 +28,7 @@ def check(stamps, count, rate, period=1.0, least=LEAST_USED):
     assert used(stamps, rate) >= least
 
 
-@pytest.mark.parametrize("rate, count", [(10, 35), (100, 300)])
+@pytest.mark.parametrize("rate, count", [(10, 25), (100, 250)])
 def test_a_burst_leaves_at_the_rate(rig, origin, rate, count):
     sluice = rig.sluice(default={"rate": f"{rate}/s"})
     assert rig.crowd([sluice], burst(origin, count)).statuses() == [200] * count
@@ -72,7 +72,7 @@ def test_unlisted_hosts_may_pass_unpaced(rig, origin):
         assert sluice.get(origin.url()).status == 200
 
 
-@pytest.mark.parametrize("rate, count", [(10, 30), (100, 300)])
+@pytest.mark.parametrize("rate, count", [(10, 25), (100, 250)])
 def test_three_replicas_on_one_redis_are_one(rig, origin, rate, count):
     redis = rig.redis()
     replicas = [rig.sluice(default={"rate": f"{rate}/s"}, redis={"url": redis.url}) for _ in range(3)]
@@ -82,8 +82,10 @@ def test_three_replicas_on_one_redis_are_one(rig, origin, rate, count):
 
 def test_replicas_of_another_prefix_are_another_fleet(rig, origin):
     redis = rig.redis()
-    fleets = [rig.sluice(default={"rate": "1/1h"}, redis={"url": redis.url, "prefix": prefix}) for prefix in ("a", "b")]
+    fleets = [rig.sluice(default={"rate": "2/s"}, redis={"url": redis.url, "prefix": prefix}) for prefix in ("a", "b")]
     assert rig.crowd(fleets, burst(origin, 2)).statuses() == [200, 200]
+    first, second = origin.stamps()
+    assert second - first < 0.5, "as one fleet they would have taken turns"
 
 
 def test_when_one_of_three_is_killed_the_others_use_its_share(rig, origin):

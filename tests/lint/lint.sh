@@ -47,7 +47,7 @@ if [ ${#objects[@]} -gt 0 ]; then
     try "circles" bash $here/cycles.sh "${objects[@]}"
     try "state" bash $here/state.sh "${objects[@]}"
 fi
-[ ! -x "$build/sluice" ] || try "settings" bash $here/optscan.sh "$build/sluice"
+[ ! -x "$build/sluice" ] || try "settings" env SLUICE="$build/sluice" sh $here/optscan.sh
 if command -v shellcheck >/dev/null; then
     try "shell" shellcheck -x -S warning "${scripts[@]}"
 fi

@@ -1,46 +1,16 @@
-#include "fake_redis.h"
+#include "fake_data.h"
 
 #include "base/mem.h"
 
 #include <inttypes.h>
-#include <lauxlib.h>
-#include <lua.h>
 #include <lualib.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
-
-struct field {
-    char *name, *value;
-    UT_hash_handle hh;
-};
-struct entry {
-    char *key;
-    struct field *fields;
-    int64_t expires_us; /* INT64_MAX = never */
-    UT_hash_handle hh;
-};
-struct fake_data {
-    struct entry *entries;
-};
-struct compiled {
-    const struct script *script;
-    int reference;
-};
-enum { SCRIPTS_MAX = 16 };
-struct fake_redis {
-    lua_State *lua;
-    struct fake_data *data;
-    int64_t now_us;
-    uint64_t calls;
-    struct compiled compiled[SCRIPTS_MAX];
-    unsigned compiled_count;
-};
 
 /* ---- data ---- */
 
-static void field_free(struct entry *entry, struct field *field)
+void fake_field_free(struct entry *entry, struct field *field)
 {
     HASH_DEL(entry->fields, field);
     mem_free(field->name);
@@ -48,12 +18,12 @@ static void field_free(struct entry *entry, struct field *field)
     mem_free(field);
 }
 
-static void entry_free(struct fake_data *data, struct entry *entry)
+void fake_entry_free(struct fake_data *data, struct entry *entry)
 {
     struct field *field, *next;
 
     HASH_ITER (hh, entry->fields, field, next) {
-        field_free(entry, field);
+        fake_field_free(entry, field);
     }
     HASH_DEL(data->entries, entry);
     mem_free(entry->key);
@@ -65,24 +35,24 @@ static void data_free(struct fake_data *data)
     struct entry *entry, *next;
 
     HASH_ITER (hh, data->entries, entry, next) {
-        entry_free(data, entry);
+        fake_entry_free(data, entry);
     }
     mem_free(data);
 }
 
-static struct entry *find(struct fake_redis *redis, const char *key)
+struct entry *fake_find(struct fake_redis *redis, const char *key)
 {
     struct entry *entry;
 
     HASH_FIND_STR(redis->data->entries, key, entry);
     if (entry != NULL && entry->expires_us <= redis->now_us) {
-        entry_free(redis->data, entry);
+        fake_entry_free(redis->data, entry);
         entry = NULL;
     }
     return entry;
 }
 
-static struct entry *find_or_make(struct fake_data *data, const char *key)
+struct entry *fake_find_or_make(struct fake_data *data, const char *key)
 {
     struct entry *entry;
 
@@ -96,7 +66,7 @@ static struct entry *find_or_make(struct fake_data *data, const char *key)
     return entry;
 }
 
-static void set(struct entry *entry, const char *name, const char *value)
+void fake_field_set(struct entry *entry, const char *name, const char *value)
 {
     struct field *field;
 
@@ -112,7 +82,7 @@ static void set(struct entry *entry, const char *name, const char *value)
 
 static const char *get(struct fake_redis *redis, const char *key, const char *name)
 {
-    struct entry *entry = find(redis, key);
+    struct entry *entry = fake_find(redis, key);
     struct field *field = NULL;
 
     if (entry != NULL) {
@@ -128,13 +98,13 @@ const char *fake_redis_field(struct fake_redis *redis, const char *key, const ch
 
 void fake_redis_set(struct fake_redis *redis, const char *key, const char *field, const char *value)
 {
-    find(redis, key);
-    set(find_or_make(redis->data, key), field, value);
+    fake_find(redis, key);
+    fake_field_set(fake_find_or_make(redis->data, key), field, value);
 }
 
 int64_t fake_redis_ttl_ms(struct fake_redis *redis, const char *key)
 {
-    struct entry *entry = find(redis, key);
+    struct entry *entry = fake_find(redis, key);
 
     if (entry == NULL) {
         return -2;
@@ -149,10 +119,13 @@ struct fake_data *fake_redis_copy(const struct fake_redis *redis)
     struct field *field, *next_field;
 
     HASH_ITER (hh, redis->data->entries, entry, next_entry) {
-        struct entry *made = find_or_make(copy, entry->key);
+        struct entry *made = fake_find_or_make(copy, entry->key);
         made->expires_us = entry->expires_us;
+        made->kind = entry->kind;
+        made->first = entry->first;
+        made->count = entry->count;
         HASH_ITER (hh, entry->fields, field, next_field) {
-            set(made, field->name, field->value);
+            fake_field_set(made, field->name, field->value);
         }
     }
     return copy;
@@ -162,141 +135,6 @@ void fake_redis_load(struct fake_redis *redis, struct fake_data *data)
 {
     data_free(redis->data);
     redis->data = data != NULL ? data : mem_zalloc(sizeof(*data));
-}
-
-/* ---- redis.call ---- */
-
-typedef int command(struct fake_redis *redis, lua_State *lua);
-
-static int push_text(lua_State *lua, const char *text)
-{
-    if (text != NULL) {
-        lua_pushstring(lua, text);
-    } else {
-        lua_pushboolean(lua, 0); /* what nil becomes in a script */
-    }
-    return 1;
-}
-
-static int call_time(struct fake_redis *redis, lua_State *lua)
-{
-    char text[24];
-
-    lua_createtable(lua, 2, 0);
-    snprintf(text, sizeof(text), "%" PRId64, redis->now_us / CLOCK_SECOND_US);
-    lua_pushstring(lua, text);
-    lua_rawseti(lua, -2, 1);
-    snprintf(text, sizeof(text), "%" PRId64, redis->now_us % CLOCK_SECOND_US);
-    lua_pushstring(lua, text);
-    lua_rawseti(lua, -2, 2);
-    return 1;
-}
-
-static int call_hget(struct fake_redis *redis, lua_State *lua)
-{
-    return push_text(lua, get(redis, luaL_checkstring(lua, 2), luaL_checkstring(lua, 3)));
-}
-
-static int call_hmget(struct fake_redis *redis, lua_State *lua)
-{
-    int count = lua_gettop(lua) - 2;
-
-    lua_createtable(lua, count, 0);
-    for (int i = 0; i < count; i++) {
-        push_text(lua, get(redis, luaL_checkstring(lua, 2), luaL_checkstring(lua, 3 + i)));
-        lua_rawseti(lua, -2, i + 1);
-    }
-    return 1;
-}
-
-static int call_hset(struct fake_redis *redis, lua_State *lua)
-{
-    int top = lua_gettop(lua);
-    const char *key = luaL_checkstring(lua, 2);
-
-    find(redis, key); /* an expired one goes first */
-    for (int i = 3; i + 1 <= top; i += 2) {
-        set(find_or_make(redis->data, key), luaL_checkstring(lua, i), luaL_checkstring(lua, i + 1));
-    }
-    lua_pushnumber(lua, (top - 2) / 2);
-    return 1;
-}
-
-static int call_hgetall(struct fake_redis *redis, lua_State *lua)
-{
-    struct entry *entry = find(redis, luaL_checkstring(lua, 2));
-    struct field *field, *next;
-    int at = 0;
-
-    lua_newtable(lua);
-    if (entry != NULL) {
-        HASH_ITER (hh, entry->fields, field, next) {
-            lua_pushstring(lua, field->name);
-            lua_rawseti(lua, -2, ++at);
-            lua_pushstring(lua, field->value);
-            lua_rawseti(lua, -2, ++at);
-        }
-    }
-    return 1;
-}
-
-static int call_hdel(struct fake_redis *redis, lua_State *lua)
-{
-    struct entry *entry = find(redis, luaL_checkstring(lua, 2));
-    struct field *field = NULL;
-
-    if (entry != NULL) {
-        HASH_FIND_STR(entry->fields, luaL_checkstring(lua, 3), field);
-    }
-    if (field != NULL) {
-        field_free(entry, field);
-        if (entry->fields == NULL) {
-            entry_free(redis->data, entry);
-        }
-    }
-    lua_pushnumber(lua, field != NULL);
-    return 1;
-}
-
-static int call_pexpire(struct fake_redis *redis, lua_State *lua)
-{
-    struct entry *entry = find(redis, luaL_checkstring(lua, 2));
-    lua_Number ms = luaL_checknumber(lua, 3);
-
-    if (ms != (lua_Number)(int64_t)ms) {
-        return luaL_error(lua, "ERR value is not an integer or out of range");
-    }
-    if (entry != NULL) {
-        entry->expires_us = redis->now_us + (int64_t)ms * 1000;
-    }
-    lua_pushnumber(lua, entry != NULL);
-    return 1;
-}
-
-static int call_pttl(struct fake_redis *redis, lua_State *lua)
-{
-    lua_pushnumber(lua, (lua_Number)fake_redis_ttl_ms(redis, luaL_checkstring(lua, 2)));
-    return 1;
-}
-
-static int call(lua_State *lua)
-{
-    static const struct {
-        const char *name;
-        command *run;
-    } commands[] = {
-        {"TIME", call_time},       {"HGET", call_hget}, {"HMGET", call_hmget},     {"HSET", call_hset},
-        {"HGETALL", call_hgetall}, {"HDEL", call_hdel}, {"PEXPIRE", call_pexpire}, {"PTTL", call_pttl},
-    };
-    struct fake_redis *redis = lua_touserdata(lua, lua_upvalueindex(1));
-    const char *name = luaL_checkstring(lua, 1);
-
-    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-        if (strcmp(name, commands[i].name) == 0) {
-            return commands[i].run(redis, lua);
-        }
-    }
-    return luaL_error(lua, "no command %s here", name);
 }
 
 /* ---- scripts ---- */
@@ -328,10 +166,13 @@ struct fake_redis *fake_redis_new(void)
     open_library(lua, luaopen_string, LUA_STRLIBNAME);
     open_library(lua, luaopen_table, LUA_TABLIBNAME);
     open_library(lua, luaopen_math, LUA_MATHLIBNAME);
-    lua_createtable(lua, 0, 1);
+    lua_createtable(lua, 0, 2);
     lua_pushlightuserdata(lua, redis);
-    lua_pushcclosure(lua, call, 1);
+    lua_pushcclosure(lua, fake_call, 1);
     lua_setfield(lua, -2, "call");
+    lua_pushlightuserdata(lua, redis);
+    lua_pushcclosure(lua, fake_pcall, 1);
+    lua_setfield(lua, -2, "pcall");
     lua_setglobal(lua, "redis");
     forbid_globals(lua);
     return redis;

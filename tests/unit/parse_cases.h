@@ -1,6 +1,7 @@
 #ifndef TESTS_PARSE_CASES_H
 #define TESTS_PARSE_CASES_H
-/* Raw bytes, and what the parser says to them (see parse_run.h). `rule` is a section of RFC 9112, or what else it is about. */
+/* Raw bytes, and what the parser says to them (see parse_run.h). `rule` is a section of RFC 9112, or what else it is
+ * about. */
 #include <stddef.h>
 
 struct parse_case {
@@ -76,6 +77,10 @@ static const struct parse_case request_cases[] = {
          "POST / chunked {X: 1\r\n} ."),
     CASE("7.1.2 names that fool", CHUNKS "0\r\nauthorization: b\r\nSet-Cookie: c=d\r\nConnection: e\r\nTE: f" END,
          "POST / chunked ."),
+    CASE("7.1.2 nominated",
+         POST "Connection: X-a, close\r\nTransfer-Encoding: chunked\r\nConnection: x-B"
+         END "0\r\nx-A: 1\r\nX-C: 2\r\nX-B: 3" END,
+         "POST / chunked close {X-C: 2\r\n} ."),
     CASE("7.1.2 then the next", CHUNKS "0\r\nConnection: close\r\nUpgrade: x" END GET "\r\n",
          "POST / chunked . GET / none ."),
     CASE("9.3", GET "Connection: close" END, "GET / none close ."),
@@ -95,7 +100,8 @@ static const struct parse_case request_cases[] = {
     CASE("RFC 9110 7.8 in 1.0", "GET / HTTP/1.0\r\nUpgrade: x\r\nConnection: upgrade" END, "GET / none 1.0 close ."),
     CASE("RFC 9110 7.8 with a body", POST "Upgrade: x\r\nConnection: upgrade\r\nContent-Length: 2" END "ab" GET "\r\n",
          "POST / length 2 upgrade 'ab' . GET / none ."),
-    CASE("RFC 9110 7.8 with chunks", POST "Upgrade: x\r\nConnection: upgrade\r\nTransfer-Encoding: chunked" END "1\r\na\r\n0" END,
+    CASE("RFC 9110 7.8 with chunks", POST "Upgrade: x\r\nConnection: upgrade\r\nTransfer-Encoding: chunked"
+         END "1\r\na\r\n0" END,
          "POST / chunked upgrade 'a' ."),
 
     /* line ends and bytes */
@@ -263,15 +269,18 @@ static const struct parse_case response_cases[] = {
     CASE("6.3 rule 1", "HTTP/1.1 204 No Content\r\nContent-Length: 0" END, "204 none ."),
     CASE("6.3 rule 1", "HTTP/1.1 304 Not Modified\r\nContent-Length: 3" END, "304 none ."),
     CASE("6.3 rule 1", "HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked" END, "304 none ."),
-    CASE("RFC 9110 15.2", "HTTP/1.1 100 Continue\r\n\r\n" OK "Content-Length: 1" END "a", "100 none . 200 length 1 'a' ."),
-    CASE("RFC 9110 15.2 several", "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n" OK "Content-Length: 1" END "a",
+    CASE("RFC 9110 15.2", "HTTP/1.1 100 Continue\r\n\r\n" OK "Content-Length: 1" END "a",
+         "100 none . 200 length 1 'a' ."),
+    CASE("RFC 9110 15.2 several",
+         "HTTP/1.1 103 Early Hints\r\nLink: x" END "HTTP/1.1 102 Processing" END OK "Content-Length: 1" END "a",
          "103 none . 102 none . 200 length 1 'a' ."),
     CASE("RFC 9110 15.2 nothing more", "HTTP/1.1 100 Continue\r\n\r\n", "100 none ."),
     CASE("RFC 9110 15.2 with a length", "HTTP/1.1 100 Continue\r\nContent-Length: 5" END OK "Content-Length: 0" END,
          "100 none close . 200 length 0 ."),
     CASE("RFC 9110 15.2.2", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade" END "raw",
          "101 none upgrade . +3"),
-    CASE("RFC 9110 7.8 offered", OK "Upgrade: h2\r\nConnection: upgrade\r\nContent-Length: 1" END "a", "200 length 1 'a' ."),
+    CASE("RFC 9110 7.8 offered", OK "Upgrade: h2\r\nConnection: upgrade\r\nContent-Length: 1" END "a",
+         "200 length 1 'a' ."),
     CASE("4 no reason", "HTTP/1.1 200\r\nContent-Length: 0" END, "200 length 0 ."),
     CASE("4 empty reason", "HTTP/1.1 200 \r\nContent-Length: 0" END, "200 length 0 ."),
     CASE("4 obs-text", "HTTP/1.1 200 caf\351 \t x\r\nContent-Length: 0" END, "200 length 0 ."),

@@ -95,9 +95,9 @@ static void run_say_framing(struct run *r, const struct message *m)
 static void run_say_head(struct run *r)
 {
     struct message *m = parse_take_message(r->parse);
-    char *start = r->kind == RUN_REQUEST ? mem_printf("%.*s %.*s", (int)m->method.len, m->method.ptr, (int)m->target.len,
-                                                      m->target.ptr)
-                                         : mem_printf("%u", m->status);
+    char *start = r->kind == RUN_REQUEST
+                      ? mem_printf("%.*s %.*s", (int)m->method.len, m->method.ptr, (int)m->target.len, m->target.ptr)
+                      : mem_printf("%u", m->status);
 
     run_say(r, start);
     mem_free(start);
@@ -145,6 +145,7 @@ static bool run_step(struct run *r, const char *in, size_t len, size_t *used)
         run_say(r, "!");
         buf_add_str(&r->said, run_error_name(parse_error(r->parse)));
         r->over = true;
+        r->tunnel = false;
         return false;
     case PARSE_MORE:
         break;

@@ -23,7 +23,7 @@ START_TEST(an_empty_file_has_all_defaults)
     ck_assert_ptr_null(proxy->auth);
     ck_assert_uint_eq(proxy->allow_clients_count, 0);
     ck_assert_int_eq(proxy->private_mode, PRIVATE_DENY);
-    ck_assert_int_eq(proxy->max_connections, 9000);
+    ck_assert_int_eq(proxy->max_connections, 16000);
     ck_assert_int_eq(proxy->max_queued_bytes, 256 << 20);
     ck_assert_int_eq(proxy->max_head_bytes, 32 << 10);
     ck_assert_int_eq(proxy->max_headers, 100);

@@ -30,8 +30,8 @@ static void expect_case(enum run_kind kind, const struct parse_case *c)
 
     ck_assert_msg(whole != NULL && strcmp(whole, c->said) == 0, "%s: %s\nexpected %s\ngot %s", c->rule, c->in, c->said,
                   whole != NULL ? whole : "a broken promise");
-    ck_assert_msg(bytewise != NULL && strcmp(bytewise, c->said) == 0, "%s, byte by byte: %s\nexpected %s\ngot %s", c->rule,
-                  c->in, c->said, bytewise != NULL ? bytewise : "a broken promise");
+    ck_assert_msg(bytewise != NULL && strcmp(bytewise, c->said) == 0, "%s, byte by byte: %s\nexpected %s\ngot %s",
+                  c->rule, c->in, c->said, bytewise != NULL ? bytewise : "a broken promise");
     mem_free(whole);
     mem_free(bytewise);
 }
@@ -40,8 +40,8 @@ static void expect_split(enum run_kind kind, const struct parse_case *c)
 {
     for (size_t cut = 0; cut <= c->len; cut++) {
         char *said = run(kind, &limits, c->in, c->len, &cut, 1);
-        ck_assert_msg(said != NULL && strcmp(said, c->said) == 0, "%s, cut at %zu: %s\nexpected %s\ngot %s", c->rule, cut,
-                      c->in, c->said, said != NULL ? said : "a broken promise");
+        ck_assert_msg(said != NULL && strcmp(said, c->said) == 0, "%s, cut at %zu: %s\nexpected %s\ngot %s", c->rule,
+                      cut, c->in, c->said, said != NULL ? said : "a broken promise");
         mem_free(said);
     }
 }

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-
 static char path[] = "/tmp/sluice-users-XXXXXX";
 
 static void write_file(const char *text)
@@ -66,7 +65,8 @@ END_TEST
 START_TEST(what_is_not_basic_credentials_is_refused)
 {
     struct users *users = load_one("ali", "x");
-    static const char *const bad[] = {"", "Basic", "Basic ", "Bearer YWxpOng=", "Basic YWxpOng", "Basic !!!!", "Basic ====", "Basic AAAA", "Basic YWxp"};
+    static const char *const bad[] = {"",           "Basic",      "Basic ",     "Bearer YWxpOng=", "Basic YWxpOng",
+                                      "Basic !!!!", "Basic ====", "Basic AAAA", "Basic YWxp"};
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         ck_assert_msg(!users_allow(users, slice_of(bad[i])), "%s", bad[i]);

@@ -28,14 +28,17 @@ static json_t *body_of(const char *text)
 START_TEST(a_full_queue_is_429_with_everything_a_caller_needs)
 {
     struct forecast forecast = {.wait_us = 2500000, .retry_after_us = 1200001, .position = 7};
-    struct refusal refusal = {
-        .verdict = VERDICT_QUEUE_FULL, .destination = "api", .forecast = &forecast, .retry_after_us = forecast.retry_after_us};
+    struct refusal refusal = {.verdict = VERDICT_QUEUE_FULL,
+                              .destination = "api",
+                              .forecast = &forecast,
+                              .retry_after_us = forecast.retry_after_us};
     char *text = written(&refusal, false, false);
     json_t *problem = body_of(text);
 
     ck_assert(strncmp(text, "HTTP/1.1 429 Too Many Requests\r\n", 32) == 0);
     ck_assert_ptr_nonnull(strstr(text, "\r\nRetry-After: 2\r\n")); /* rounded up: earlier would be refused again */
-    ck_assert_ptr_nonnull(strstr(text, "\r\nProxy-Status: sluice; error=http_request_denied; details=\"queue_full\"\r\n"));
+    ck_assert_ptr_nonnull(
+        strstr(text, "\r\nProxy-Status: sluice; error=http_request_denied; details=\"queue_full\"\r\n"));
     ck_assert_ptr_nonnull(strstr(text, "\r\nContent-Type: application/problem+json\r\n"));
     ck_assert_ptr_nonnull(strstr(text, "\r\nConnection: keep-alive\r\n"));
     ck_assert_int_eq(json_integer_value(json_object_get(problem, "status")), 429);
