@@ -24,7 +24,7 @@
 #define SLUICE_VERSION "0.1.0"
 #endif
 
-enum { EXIT_BAD_CONFIG = 2, SPARE_DESCRIPTORS = 64, REPLICA_ID_BYTES = 24 };
+enum { EXIT_BAD_CONFIG = 2, SPARE_DESCRIPTORS = 64, REPLICA_ID_BYTES = 24, SIGNALS = 4 };
 
 extern const struct script script_reserve, script_settle, script_pause, script_members;
 static const struct script *const scripts[] = {&script_reserve, &script_settle, &script_pause, &script_members};
@@ -36,7 +36,7 @@ struct app {
     struct outbound *outbound;
     struct upstreams *upstreams;
     struct proxy *proxy;
-    struct event *on_term, *on_int, *on_usr1, *on_hup;
+    struct event *signals[SIGNALS];
     bool draining;
 };
 
@@ -231,6 +231,14 @@ static struct event *on_signal(struct app *app, int number, event_callback_fn ca
     return event;
 }
 
+static void watch_signals(struct app *app)
+{
+    app->signals[0] = on_signal(app, SIGTERM, ended);
+    app->signals[1] = on_signal(app, SIGINT, ended);
+    app->signals[2] = on_signal(app, SIGUSR1, reopen);
+    app->signals[3] = on_signal(app, SIGHUP, hung_up);
+}
+
 /* ---- boot ---- */
 
 static void boot_outbound(struct app *app)
@@ -278,10 +286,11 @@ static void shut_down(struct app *app)
     if (app->link != NULL) {
         link_free(app->link);
     }
-    event_free(app->on_term);
-    event_free(app->on_int);
-    event_free(app->on_usr1);
-    event_free(app->on_hup);
+    for (size_t i = 0; i < sizeof(app->signals) / sizeof(app->signals[0]); i++) {
+        if (app->signals[i] != NULL) {
+            event_free(app->signals[i]);
+        }
+    }
     loop_free(app->loop);
     conf_free(app->conf);
     log_close();
@@ -304,14 +313,12 @@ static int run(struct conf *conf)
     app.loop = loop_new();
     boot_outbound(&app);
     if (!boot_proxy(&app, &err)) {
-        log_close();
+        shut_down(&app);
         err_print(&err, "sluice: ");
+        err_fini(&err);
         return EXIT_FAILURE;
     }
-    app.on_term = on_signal(&app, SIGTERM, ended);
-    app.on_int = on_signal(&app, SIGINT, ended);
-    app.on_usr1 = on_signal(&app, SIGUSR1, reopen);
-    app.on_hup = on_signal(&app, SIGHUP, hung_up);
+    watch_signals(&app);
     log_line(LOG_INFO, "ready", LOG_END);
     loop_run(app.loop);
     shut_down(&app);
