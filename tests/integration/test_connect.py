@@ -125,6 +125,18 @@ def test_each_tunnel_takes_one_slot_whatever_goes_through_it(rig, origin):
     assert waits[1] >= 333 and waits[2] >= 666
 
 
+def test_a_caller_that_gives_up_waiting_for_its_tunnel_costs_no_slot(rig, origin):
+    sluice = rig.sluice(proxy={"connect_ports": str(origin.port)}, default={"rate": "1/1s"})
+    connect(sluice, origin.authority).head()
+    waiting = [connect(sluice, origin.authority, early=b"\x16\x03\x01 hello") for _ in range(5)]
+    last = connect(sluice, origin.authority, early=b"last")
+    for caller in waiting:
+        caller.close()
+    sluice.access(5, verdict="caller_gone")
+    assert last.head().status == 200 and last.exactly(4) == b"last"
+    assert int(end_all(sluice, [last])[0]["wait_ms"]) < 1500
+
+
 def end_all(sluice, callers):
     for caller in callers:
         caller.close()

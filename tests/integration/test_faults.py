@@ -1,4 +1,5 @@
 """Third parties, networks, callers and disks that fail: each has a named answer, nothing leaks, nobody else waits."""
+import contextlib
 import json
 import socket
 import time
@@ -23,6 +24,20 @@ def check_refusal(response, status, error, reason=None):
     assert "127.0.0.1" not in problem.get("detail", ""), "no inner addresses"
 
 
+@contextlib.contextmanager
+def never_accepting():
+    """An address whose backlog is full: further SYNs are dropped."""
+    with contextlib.ExitStack() as sockets:
+        full = sockets.enter_context(socket.socket())
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(4):
+            filler = sockets.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(full.getsockname())
+        yield full.getsockname()
+
+
 # ---- third parties that can't be reached
 
 def test_a_dead_third_party_is_a_502(rig, sluice):
@@ -37,6 +52,35 @@ def test_a_failed_connect_costs_no_slot(rig, origin):
     assert sluice.get(origin.url()).status == 200
 
 
+def test_a_queue_in_front_of_a_dead_third_party_does_not_wait_for_slots(rig):
+    sluice = rig.sluice(default={"rate": "1/1h", "max_wait": "1d"})
+    dead = free_port()
+    requests = [request("GET", f"http://127.0.0.1:{dead}/", "Connection: close")] * 20
+    assert rig.crowd([sluice], requests).statuses(10) == [502] * 20
+
+
+def test_a_host_that_never_accepts_does_not_hold_up_others_of_its_destination(rig, origin):
+    """Slots go to whoever has a connection."""
+    with never_accepting() as address:
+        silent = "127.0.0.1:%d" % address[1]
+        sluice = rig.sluice(default={"connect_timeout": "2s"},
+                            destinations={"both": {"hosts": f"{silent}, {origin.authority}", "rate": "5/s"}})
+        caller = sluice.caller().send(request("GET", f"http://{silent}/"))
+        assert caller.silent_for(0.1)
+        started = time.monotonic()
+        for _ in range(3):
+            assert sluice.get(origin.url()).status == 200
+        assert time.monotonic() - started < 1.8
+        assert caller.response().status == 504
+
+
+def test_few_connections_to_a_slow_third_party_are_shared(rig, origin):
+    sluice = rig.sluice(default={"max_connections": "2"})
+    origin.fallback = lambda peer, _: (time.sleep(0.05), peer.send(ok()))
+    assert rig.crowd([sluice], [request("GET", origin.url(), "Connection: close")] * 12).statuses() == [200] * 12
+    assert origin.connections == 2
+
+
 def test_an_unknown_name_is_a_502_and_holds_up_nobody(sluice, origin):
     caller = sluice.caller().send(request("GET", "http://no-such-host.invalid/"))
     assert sluice.get(origin.url()).status == 200
@@ -47,20 +91,12 @@ def test_an_unknown_name_is_a_502_and_holds_up_nobody(sluice, origin):
 
 
 def test_a_third_party_that_never_accepts_is_a_504(rig):
-    with socket.socket() as full:
-        full.bind(("127.0.0.1", 0))
-        full.listen(0)
-        fillers = [socket.socket() for _ in range(4)]  # its backlog is full: further SYNs are dropped
-        for filler in fillers:
-            filler.setblocking(False)
-            filler.connect_ex(full.getsockname())
+    with never_accepting() as address:
         sluice = rig.sluice(default={"connect_timeout": "300ms"})
         started = time.monotonic()
-        response = sluice.get("http://127.0.0.1:%d/" % full.getsockname()[1])
+        response = sluice.get("http://127.0.0.1:%d/" % address[1])
         assert time.monotonic() - started >= 0.3
         check_refusal(response, 504, "connection_timeout")
-        for filler in fillers:
-            filler.close()
 
 
 def test_private_addresses_are_refused_unless_allowed(rig, origin):
@@ -128,6 +164,15 @@ def test_a_connection_that_dies_while_its_request_waits_is_replaced(rig, origin)
     assert caller.response().status == 200
     first, second = origin.stamps()
     assert second - first < 1.5 and len(origin.requests) == 2
+
+
+def test_a_connection_that_the_third_party_will_close_is_not_used_again(sluice, origin):
+    """It said so, though it has not done it yet."""
+    origin.fallback = reply(ok(b"x", "Connection: close"))
+    caller = sluice.caller()
+    for _ in range(3):
+        assert caller.get(origin.url()).status == 200
+    assert [r.connection for r in origin.requests] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("framing", ["length", "chunked"])

@@ -48,6 +48,18 @@ def test_methods_and_bodies_arrive(shared, shared_rig, method):
     assert (origin.requests[0].method, origin.requests[0].body) == (method, body)
 
 
+def test_the_framing_of_a_request_body_is_kept(sluice, origin):
+    """A length stays a length, also 0, and chunks stay chunks: some third parties take only one of the two."""
+    caller = sluice.caller()
+    for headers, body in (("Content-Length: 0", b""), ("Content-Length: 3", b"abc"), ("Transfer-Encoding: chunked", chunk(b"ab") + LAST_CHUNK)):
+        caller.send(request("POST", origin.url(), headers) + body)
+        assert caller.response().status == 200
+    caller.send(request("GET", origin.url(), "Content-Length: 4") + b"body")
+    assert caller.response().status == 200
+    framing = [(r.get("Content-Length"), r.get("Transfer-Encoding"), r.body) for r in origin.requests]
+    assert framing == [("0", None, b""), ("3", None, b"abc"), (None, "chunked", b"ab"), ("4", None, b"body")]
+
+
 def test_options_for_the_whole_server_becomes_an_asterisk(sluice, origin):
     sluice.get(origin.url(""), method="OPTIONS")
     assert origin.requests[0].start_line == "OPTIONS * HTTP/1.1"
@@ -92,7 +104,8 @@ def test_hop_by_hop_response_fields_stay_at_this_hop(sluice, origin):
     origin.fallback = reply(ok(b"", "Connection: X-Nominated", "X-Nominated: 1", "Keep-Alive: timeout=5", "Proxy-Connection: x",
                                "X-Kept: 1"))
     response = sluice.get(origin.url())
-    assert response.without("Via", "Connection", "Content-Length") == [("X-Kept", "1")]
+    assert response.without("Via", "Connection", "Content-Length", "Date") == [("X-Kept", "1")]
+    assert len(response.all("Date")) == 1, "added where the third party sent none"
 
 
 def test_via_is_added_in_both_directions_after_what_was_there(sluice, origin):
@@ -168,6 +181,43 @@ def test_a_final_answer_instead_of_continue_is_relayed(sluice, origin):
     caller.send(request("POST", origin.url(), "Expect: 100-continue", "Content-Length: 4"))
     response = caller.response()
     assert (response.status, response.interim) == (417, [])
+
+
+def test_a_final_answer_without_continue_still_takes_the_body(sluice, origin):
+    """A third party may skip the 100; the body that then comes belongs to this request and not to the next."""
+    origin.on("/skips", lambda peer, req: (peer.send(ok(b"fine")), peer.read_body(req)))
+    caller = sluice.caller()
+    caller.send(request("POST", origin.url("/skips"), "Expect: 100-continue", "Content-Length: 32"))
+    assert caller.response().body == b"fine"
+    try:
+        caller.send(b"GET /smuggled HTTP/1.1\r\nHost: x\r\n"[:32])
+        caller.send(request("GET", origin.url("/next")))
+        assert caller.response().body == b"ok"
+    except ConnectionError:
+        pass  # closing instead is allowed
+    assert {r.path for r in origin.requests} <= {"/skips", "/next"}
+
+
+def test_both_sides_may_talk_at_once(sluice, origin):
+    """The answer streams while the request still does."""
+    def handler(peer, req):
+        peer.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for _ in range(3):
+            line = peer.until(b"\r\n", "a size") + peer.until(b"\r\n", "a piece")
+            peer.send(line.upper())
+        req.body, req.trailers = peer.chunks()
+        peer.send(LAST_CHUNK)
+
+    origin.fallback = handler
+    caller = sluice.caller()
+    caller.send(request("POST", origin.url(), "Transfer-Encoding: chunked"))
+    for number, piece in enumerate((b"one", b"two", b"three")):
+        caller.send(chunk(piece))
+        if number == 0:
+            assert caller.head().status == 200
+        assert caller.until(b"\r\n", "a size") and caller.until(b"\r\n", "a piece") == piece.upper() + b"\r\n"
+    caller.send(LAST_CHUNK)
+    assert caller.until(LAST_CHUNK, "the end")
 
 
 def test_chunks_and_trailers_pass_in_both_directions(sluice, origin):

@@ -60,6 +60,20 @@ def test_bursts_with_pauses_between_them_earn_no_credit(rig, origin):
     assert most_in_window(origin.stamps(), 0.3) <= 10
 
 
+def test_a_proxy_that_was_frozen_does_not_catch_up(rig, origin):
+    """Slots that passed meanwhile are lost, not sent in a bunch."""
+    sluice = rig.sluice(default={"rate": "50/s"})
+    crowd = rig.crowd([sluice], burst(origin, 100))
+    origin.wait(30)
+    sluice.signal(signal.SIGSTOP)
+    time.sleep(0.5)
+    sluice.signal(signal.SIGCONT)
+    assert crowd.statuses() == [200] * 100
+    assert most_in_window(origin.stamps(), 1.0) <= 50
+    stamps = origin.stamps()
+    assert min(after - before for before, after in zip(stamps, stamps[1:])) >= 0.02 - 0.015
+
+
 def test_a_lone_call_does_not_wait(rig, origin):
     sluice = rig.sluice(default={"rate": "1/10s"})
     sluice.get(origin.url())

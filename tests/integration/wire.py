@@ -151,6 +151,8 @@ class Stream:
 
     def reset(self):
         """Ends the connection with RST."""
+        if self.sock.fileno() < 0:
+            return
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.close()
 
