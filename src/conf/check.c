@@ -138,7 +138,7 @@ static void check_outage(const struct subject *subject)
         report_warning(&place, "has no effect without on_redis_down = reserve");
     }
     if (policy->on_redis_down == REDIS_DOWN_OPEN && subject->redis && place_of(subject, down, &place)) {
-        report_warning(&place, "without Redis each process sends at the full rate: together they exceed it");
+        report_warning(&place, "without Redis everything leaves at once, unpaced: the rate will be exceeded");
     }
 }
 

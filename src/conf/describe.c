@@ -73,7 +73,7 @@ static void describe_outage(const struct conf *conf, const struct policy *policy
         line(out, "Redis gone:", "reject: requests are refused at once with 503");
         break;
     case REDIS_DOWN_OPEN:
-        line(out, "Redis gone:", "open: each process sends at the full rate by itself, together they exceed it");
+        line(out, "Redis gone:", "open: everything leaves at once, unpaced: the rate will be exceeded");
         break;
     }
 }

@@ -104,7 +104,7 @@ static const struct key table[] = {
 {IN_POLICY, "max_wait", KEY_DURATION, POLICY(max_wait_us), "30s", MS, DAY, "duration", NULL, true,
  "Longest wait; a request that would wait longer is refused at once with 429."},
 {IN_POLICY, "on_redis_down", KEY_CHOICE, POLICY(on_redis_down), "hold", 0, 0, "choice", down_choices, true,
- "Without Redis, hold: keep waiting; reserve: use permits set aside; reject: refuse; open: each process by itself."},
+ "Without Redis, hold: keep waiting; reserve: use permits set aside; reject: refuse; open: send at once, unpaced."},
 {IN_POLICY, "outage_permits", KEY_COUNT, POLICY(outage_permits), "0", 0, 1000000, "requests", NULL, true,
  "For on_redis_down = reserve: requests per PERIOD each replica may send without Redis, kept out of the rate always."},
 {IN_POLICY, "replicas_max", KEY_COUNT, POLICY(replicas_max), "4", 1, 10000, "replicas", NULL, true,

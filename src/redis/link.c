@@ -205,7 +205,7 @@ static void log_reason(struct link *link, const char *why)
     if (strcmp(link->logged, why) != 0) {
         snprintf(link->logged, sizeof(link->logged), "%s", why);
         log_line(LOG_WARN, "redis_down", LOG_STR("why", why), LOG_STR("host", link->conf.host),
-                 LOG_INT("port", link->conf.port), LOG_END);
+                 link->conf.unix_socket ? LOG_END : LOG_INT("port", link->conf.port), LOG_END);
     }
 }
 

@@ -79,7 +79,8 @@ static int call_hgetall(struct fake_redis *redis, lua_State *lua)
 
     lua_newtable(lua);
     if (entry != NULL) {
-        HASH_ITER (hh, entry->fields, field, next) {
+        HASH_ITER(hh, entry->fields, field, next)
+        {
             lua_pushstring(lua, field->name);
             lua_rawseti(lua, -2, ++at);
             lua_pushstring(lua, field->value);
@@ -263,7 +264,7 @@ static int call_ltrim(struct fake_redis *redis, lua_State *lua)
 
 int fake_call(lua_State *lua)
 {
-    typedef int command(struct fake_redis *redis, lua_State *lua);
+    typedef int command(struct fake_redis * redis, lua_State * lua);
     static const struct {
         const char *name;
         command *run;

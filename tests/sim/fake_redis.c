@@ -22,7 +22,8 @@ void fake_entry_free(struct fake_data *data, struct entry *entry)
 {
     struct field *field, *next;
 
-    HASH_ITER (hh, entry->fields, field, next) {
+    HASH_ITER(hh, entry->fields, field, next)
+    {
         fake_field_free(entry, field);
     }
     HASH_DEL(data->entries, entry);
@@ -34,7 +35,8 @@ static void data_free(struct fake_data *data)
 {
     struct entry *entry, *next;
 
-    HASH_ITER (hh, data->entries, entry, next) {
+    HASH_ITER(hh, data->entries, entry, next)
+    {
         fake_entry_free(data, entry);
     }
     mem_free(data);
@@ -102,6 +104,27 @@ void fake_redis_set(struct fake_redis *redis, const char *key, const char *field
     fake_field_set(fake_find_or_make(redis->data, key), field, value);
 }
 
+void fake_redis_set_text(struct fake_redis *redis, const char *key, bool as_list, const char *text)
+{
+    struct entry *entry = fake_find(redis, key);
+    char *words = mem_strdup(text), *rest = words, *word;
+
+    if (entry != NULL) {
+        fake_entry_free(redis->data, entry);
+    }
+    entry = fake_find_or_make(redis->data, key);
+    entry->kind = as_list ? ENTRY_LIST : ENTRY_STRING;
+    if (!as_list) {
+        fake_field_set(entry, "", text);
+    }
+    while (as_list && (word = strsep(&rest, " ")) != NULL) {
+        char name[24];
+        snprintf(name, sizeof(name), "%" PRId64, entry->count++);
+        fake_field_set(entry, name, word);
+    }
+    mem_free(words);
+}
+
 int64_t fake_redis_ttl_ms(struct fake_redis *redis, const char *key)
 {
     struct entry *entry = fake_find(redis, key);
@@ -118,13 +141,15 @@ struct fake_data *fake_redis_copy(const struct fake_redis *redis)
     struct entry *entry, *next_entry;
     struct field *field, *next_field;
 
-    HASH_ITER (hh, redis->data->entries, entry, next_entry) {
+    HASH_ITER(hh, redis->data->entries, entry, next_entry)
+    {
         struct entry *made = fake_find_or_make(copy, entry->key);
         made->expires_us = entry->expires_us;
         made->kind = entry->kind;
         made->first = entry->first;
         made->count = entry->count;
-        HASH_ITER (hh, entry->fields, field, next_field) {
+        HASH_ITER(hh, entry->fields, field, next_field)
+        {
             fake_field_set(made, field->name, field->value);
         }
     }
@@ -208,8 +233,7 @@ static void push_script(struct fake_redis *redis, const struct script *script)
     }
     must(redis->compiled_count < SCRIPTS_MAX);
     lua_pushvalue(redis->lua, -1);
-    redis->compiled[redis->compiled_count++] =
-        (struct compiled){script, luaL_ref(redis->lua, LUA_REGISTRYINDEX)};
+    redis->compiled[redis->compiled_count++] = (struct compiled){script, luaL_ref(redis->lua, LUA_REGISTRYINDEX)};
 }
 
 static void set_list(lua_State *lua, const char *name, const char *const *texts, unsigned count)

@@ -1,6 +1,7 @@
 #ifndef SLUICE_SIM_FAKE_REDIS_H
 #define SLUICE_SIM_FAKE_REDIS_H
-/* The part of Redis that the slot scripts use: hashes with expiry and TIME, and the real scripts run by the real Lua. */
+/* The part of Redis that the slot scripts use: hashes with expiry and TIME, and the real scripts run by the real Lua.
+ */
 #include "redis/link.h"
 
 #include <hiredis/hiredis.h>
@@ -21,6 +22,8 @@ void fake_reply_free(struct redisReply *reply);
 const char *fake_redis_field(struct fake_redis *redis, const char *key, const char *field);
 /* As HSET. */
 void fake_redis_set(struct fake_redis *redis, const char *key, const char *field, const char *value);
+/* As SET, or as RPUSH of these words to a new list. Without expiry. */
+void fake_redis_set_text(struct fake_redis *redis, const char *key, bool as_list, const char *text);
 /* Milliseconds; -1 = never expires, -2 = no such key. */
 int64_t fake_redis_ttl_ms(struct fake_redis *redis, const char *key);
 uint64_t fake_redis_calls(const struct fake_redis *redis);

@@ -106,39 +106,52 @@ static void fault_storms(struct fleet *fleet)
     }
 }
 
-#define BASE .replicas = 3, .count = 10, .period_us = S, .for_us = 60 * S, .load = 1.5, .delay_us = 500, .jitter_us = 100, .late_us = 300
+/* What a scenario does not say. */
+static struct fleet_conf filled(struct fleet_conf conf)
+{
+    conf.replicas = conf.replicas > 0 ? conf.replicas : 3;
+    conf.count = conf.count > 0 ? conf.count : 10;
+    conf.period_us = conf.period_us > 0 ? conf.period_us : S;
+    conf.for_us = conf.for_us > 0 ? conf.for_us : 60 * S;
+    conf.load = conf.load > 0 ? conf.load : 1.5;
+    conf.delay_us = conf.delay_us > 0 ? conf.delay_us : 500;
+    conf.jitter_us = conf.jitter_us > 0 ? conf.jitter_us : 100;
+    conf.late_us = conf.late_us > 0 ? conf.late_us : 300;
+    return conf;
+}
+
 static const struct scenario scenarios[] = {
-    {"steady", {BASE}, NULL, 0.98},
-    {"one-hour", {BASE, .for_us = 3600 * S}, NULL, 0.98},
-    {"ten-replicas", {BASE, .replicas = 10}, NULL, 0.97},
-    {"fast-100", {BASE, .count = 100}, NULL, 0.97},
-    {"fast-1000", {BASE, .count = 1000, .for_us = 15 * S}, NULL, 0.95},
-    {"slow", {BASE, .count = 1, .for_us = 120 * S}, NULL, 0.96},
-    {"very-slow", {BASE, .count = 1, .period_us = 10 * S, .for_us = 600 * S}, NULL, 0.95},
-    {"hourly", {BASE, .count = 5000, .period_us = 3600 * S, .for_us = 3600 * S}, NULL, 0.98},
-    {"idle", {BASE, .load = 0.05, .for_us = 400 * S}, NULL, 0.03},
-    {"cold-dial", {BASE, .dial_us = 120 * MS}, NULL, 0.95},
-    {"gap", {BASE, .is_gap = true}, NULL, 0.84},
-    {"impatient", {BASE, .load = 3, .patience_us = 2 * S}, NULL, 0.97},
-    {"cancel-storms", {BASE, .load = 2}, fault_storms, 0.97},
-    {"rtt-spikes", {BASE, .delay_us = 2500, .jitter_us = 1000, .spike_p = 0.02, .spike_us = 150 * MS}, NULL, 0.93},
-    {"lost-replies", {BASE, .lost_p = 0.01}, NULL, 0.90},
-    {"late-loops", {BASE, .stall_p = 0.05, .stall_us = 60 * MS}, NULL, 0.90},
-    {"freeze", {BASE}, fault_freeze, 0.95},
-    {"freeze-all", {BASE}, fault_freeze_all, 0.90},
-    {"crash", {BASE}, fault_crash, 0.97},
-    {"scale", {BASE}, fault_scale, 0.95},
-    {"redis-empty", {BASE}, fault_empty, 0.94},
-    {"redis-flushed", {BASE}, fault_flush, 0.94},
-    {"redis-down", {BASE}, fault_down, 0.75},
-    {"redis-down-reserve", {BASE, .permits = 1, .replicas_max = 3}, fault_down, 0.60},
-    {"redis-failover", {BASE}, fault_failover, 0.90},
-    {"clock-steps", {BASE}, fault_steps, 0.80},
-    {"clock-slew", {BASE}, fault_slew, 0.97},
-    {"redis-stalls", {BASE}, fault_stalls, 0.85},
-    {"cut-off", {BASE}, fault_cut, 0.95},
-    {"cut-off-reserve", {BASE, .permits = 1, .replicas_max = 3}, fault_cut, 0.60},
-    {"pause", {BASE}, fault_pause, 0.85},
+    {"steady", {.replicas = 3}, NULL, 0.98},
+    {"one-hour", {.for_us = 3600 * S}, NULL, 0.98},
+    {"ten-replicas", {.replicas = 10}, NULL, 0.97},
+    {"fast-100", {.count = 100}, NULL, 0.97},
+    {"fast-1000", {.count = 1000, .for_us = 15 * S}, NULL, 0.95},
+    {"slow", {.count = 1, .for_us = 120 * S}, NULL, 0.96},
+    {"very-slow", {.count = 1, .period_us = 10 * S, .for_us = 600 * S}, NULL, 0.95},
+    {"hourly", {.count = 5000, .period_us = 3600 * S, .for_us = 3600 * S}, NULL, 0.98},
+    {"idle", {.load = 0.05, .for_us = 400 * S}, NULL, 0.03},
+    {"cold-dial", {.dial_us = 120 * MS}, NULL, 0.95},
+    {"gap", {.is_gap = true}, NULL, 0.84},
+    {"impatient", {.load = 3, .patience_us = 2 * S}, NULL, 0.97},
+    {"cancel-storms", {.load = 2}, fault_storms, 0.97},
+    {"rtt-spikes", {.delay_us = 2500, .jitter_us = 1000, .spike_p = 0.02, .spike_us = 150 * MS}, NULL, 0.93},
+    {"lost-replies", {.lost_p = 0.01}, NULL, 0.90},
+    {"late-loops", {.stall_p = 0.05, .stall_us = 60 * MS}, NULL, 0.90},
+    {"freeze", {.replicas = 3}, fault_freeze, 0.95},
+    {"freeze-all", {.replicas = 3}, fault_freeze_all, 0.90},
+    {"crash", {.replicas = 3}, fault_crash, 0.97},
+    {"scale", {.replicas = 3}, fault_scale, 0.95},
+    {"redis-empty", {.replicas = 3}, fault_empty, 0.94},
+    {"redis-flushed", {.replicas = 3}, fault_flush, 0.94},
+    {"redis-down", {.replicas = 3}, fault_down, 0.75},
+    {"redis-down-reserve", {.permits = 1, .replicas_max = 3}, fault_down, 0.60},
+    {"redis-failover", {.replicas = 3}, fault_failover, 0.90},
+    {"clock-steps", {.replicas = 3}, fault_steps, 0.80},
+    {"clock-slew", {.replicas = 3}, fault_slew, 0.97},
+    {"redis-stalls", {.replicas = 3}, fault_stalls, 0.85},
+    {"cut-off", {.replicas = 3}, fault_cut, 0.95},
+    {"cut-off-reserve", {.permits = 1, .replicas_max = 3}, fault_cut, 0.60},
+    {"pause", {.replicas = 3}, fault_pause, 0.85},
 };
 enum { SCENARIOS = sizeof(scenarios) / sizeof(scenarios[0]) };
 
@@ -153,14 +166,15 @@ static bool tell(const char *what, const struct fleet_result *r, unsigned limit,
 
 static bool play(const struct scenario *scenario)
 {
-    struct fleet *fleet = fleet_new(&scenario->conf, 7);
+    struct fleet_conf conf = filled(scenario->conf);
+    struct fleet *fleet = fleet_new(&conf, 7);
 
     if (scenario->faults != NULL) {
         scenario->faults(fleet);
     }
     struct fleet_result result = fleet_run(fleet);
-    bool good = tell(scenario->name, &result, (unsigned)scenario->conf.count, scenario->least_used);
-    if (scenario->conf.is_gap && result.least_gap_us < scenario->conf.period_us / scenario->conf.count) {
+    bool good = tell(scenario->name, &result, (unsigned)conf.count, scenario->least_used);
+    if (conf.is_gap && result.least_gap_us < conf.period_us / conf.count) {
         printf("  a gap below the period's share\n");
         good = false;
     }
@@ -178,7 +192,7 @@ static double pick(struct world *world, const double *from, unsigned count)
 
 static struct fleet_conf random_conf(struct world *dice)
 {
-    struct fleet_conf conf = {BASE};
+    struct fleet_conf conf = filled((struct fleet_conf){0});
 
     conf.replicas = (unsigned)PICK(dice, 2, 3, 5, 8);
     conf.count = (int64_t)PICK(dice, 1, 3, 10, 10, 40, 200);

@@ -154,7 +154,7 @@ START_TEST(a_description_says_what_happens_without_redis)
     static const char *const parts[] = {
         "hold: nothing is sent until it is back",
         "reject: requests are refused at once with 503",
-        "open: each process sends at the full rate by itself",
+        "open: everything leaves at once, unpaced",
         "reserve: each of at most 4 replicas sends 2 per 1s",
         "10/s less 8 in reserve, one slot every 515.515 ms",
         "never two closer than 100ms",

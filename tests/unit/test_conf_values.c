@@ -364,7 +364,7 @@ START_TEST(choices_with_surprises_are_warned_of)
     conf_expect_warning("[default]\non_redis_down = reject\n",
                         "f.ini:2: [default] on_redis_down: has no effect without [redis]");
     conf_expect_warning("[redis]\nurl = redis://h\n[default]\non_redis_down = open\n",
-                        "each process sends at the full rate");
+                        "everything leaves at once, unpaced");
     conf_expect_warning("[default]\noutage_permits = 1\n", "has no effect without on_redis_down = reserve");
     conf_expect_warning("[default]\nrate = 1/1h\n", "max_wait of 30s is shorter than the 3603615.015 ms between slots");
     conf_expect_warning("[default]\nrate = 1/20ms\n", "which uses 57% of the rate");
