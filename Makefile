@@ -84,6 +84,12 @@ $(B)/unit/%: $(B)/tests/unit/%.o $$(call links,tests/unit/$$*.c) $(LLHTTP_OBJ)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDHARDEN) $(LDFLAGS) -o $@ $^ $(UNIT_LIBS)
 
+# A measuring program names what it links in the same way.
+$(B)/bench/%: $(B)/tests/bench/%.o $$(call links,tests/bench/$$*.c)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDHARDEN) $(LDFLAGS) -o $@ $^ $(LIBS)
+
 # The rig: a third party that keeps the time, callers that all come at once, and what judges and draws the two.
 RIG = $(B)/rig/origin $(B)/rig/burst $(B)/rig/judge $(B)/rig/chart
 rig: $(RIG)
@@ -162,7 +168,8 @@ valgrind: units
 	@set -e; for t in $(VALGRIND_TESTS); do echo "valgrind $$t"; \
 	  CK_FORK=no valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite $$t; done
 
-bench: all rig
+bench: all rig $(B)/bench/admission
+	@$(B)/bench/admission
 	@bash tests/bench/pacing.sh $(B)
 	@bash tests/bench/waiting.sh $(B)
 
@@ -213,7 +220,7 @@ help:
 	@echo "make valgrind   unit tests under valgrind"
 	@echo "make coverage   lines that the tests reach, per file"
 	@echo "make fuzz       FUZZ_SECONDS=$(FUZZ_SECONDS) for each of tests/fuzz"
-	@echo "make bench      pacing under a burst, memory per waiting request; tables"
+	@echo "make bench      admissions per second, pacing under a burst, memory per waiting request; tables"
 	@echo "make fmt        clang-format; fmt-check only looks"
 	@echo "make install    PREFIX=$(PREFIX) DESTDIR="
 	@echo "make clean"

@@ -1,10 +1,10 @@
 /*
- * A bucket: what callers of outbound.h see of one destination. It puts the queue and the pacer together and refuses who can't be served in
- * time; it decides nothing about slots.
+ * A bucket: what callers of outbound.h see of one destination. It puts the queue and the pacer together and refuses who
+ * can't be served in time; it decides nothing about slots.
  *
- * Waiters are embedded in exchanges, which may be freed as soon as they are off the queue, so every way off ends with the callback or
- * inside bucket_cancel(), and nothing is touched after it. The calls of this file never call back: they change the queue and
- * kick the pacer, which acts from a deferred call.
+ * Waiters are embedded in exchanges, which may be freed as soon as they are off the queue, so every way off ends with
+ * the callback or inside bucket_cancel(), and nothing is touched after it. The calls of this file never call back: they
+ * change the queue and kick the pacer, which acts from a deferred call.
  */
 #include "outbound/bucket.h"
 
@@ -31,7 +31,8 @@ struct bucket *bucket_new(struct loop *loop, struct slots_redis *redis, struct p
                           struct mono born)
 {
     struct bucket *bucket = mem_zalloc(sizeof(*bucket));
-    struct slots_terms terms = slots_terms_of(policy, redis != NULL ? fallback_shared_count(policy) : policy->rate.count);
+    struct slots_terms terms =
+        slots_terms_of(policy, redis != NULL ? fallback_shared_count(policy) : policy->rate.count);
 
     bucket->magic = BUCKET_MAGIC;
     bucket->name = mem_strdup(name);
@@ -118,7 +119,8 @@ static enum enqueue judge(const struct bucket *bucket, struct mono now, int64_t 
     return excess_us > 0 ? ENQUEUE_TOO_LONG : ENQUEUE_OK;
 }
 
-enum enqueue bucket_enqueue(struct bucket *bucket, struct waiter *waiter, int64_t patience_us, struct forecast *forecast)
+enum enqueue bucket_enqueue(struct bucket *bucket, struct waiter *waiter, int64_t patience_us,
+                            struct forecast *forecast)
 {
     must_be(bucket, BUCKET_MAGIC);
     struct mono now = loop_now(bucket->loop);

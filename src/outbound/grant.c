@@ -1,6 +1,6 @@
 /*
- * Nothing a server says is believed before it is looked at: a proxy in between, a script changed by hand or a full disk may answer
- * anything. What can't be an answer to the question makes the call count as lost; its slots are never used.
+ * Nothing a server says is believed before it is looked at: a proxy in between, a script changed by hand or a full disk
+ * may answer anything. What can't be an answer to the question makes the call count as lost; its slots are never used.
  */
 #include "outbound/grant.h"
 
@@ -22,7 +22,8 @@ static bool number_at(const struct redisReply *reply, size_t index, int64_t leas
 {
     const struct redisReply *element = reply->element[index];
 
-    if (element == NULL || element->type != REDIS_REPLY_INTEGER || element->integer < least || element->integer > most) {
+    if (element == NULL || element->type != REDIS_REPLY_INTEGER || element->integer < least ||
+        element->integer > most) {
         return false;
     }
     *out = element->integer;
@@ -45,7 +46,8 @@ static bool eid_at(const struct redisReply *reply, size_t index, const char *rid
     return true;
 }
 
-/* A slot lies within the horizon, at least the interval after the one before it, and its window is no longer than was asked for. */
+/* A slot lies within the horizon, at least the interval after the one before it, and its window is no longer than was
+ * asked for. */
 static bool slot_at(const struct redisReply *reply, size_t index, const struct grant_limits *limits, int64_t now,
                     int64_t least, struct slot *out)
 {

@@ -18,6 +18,7 @@ bool grant_parse(const struct redisReply *reply, const struct grant_limits *limi
 /* The microseconds of a TIME reply, or of the first number of a script's reply. */
 bool grant_parse_time(const struct redisReply *reply, struct rtime *out) MUST_CHECK;
 /* {now, members, queued} of members.lua. */
-bool grant_parse_members(const struct redisReply *reply, struct rtime *now, unsigned *members, unsigned *queued) MUST_CHECK;
+bool grant_parse_members(const struct redisReply *reply, struct rtime *now, unsigned *members,
+                         unsigned *queued) MUST_CHECK;
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * A ring of the release times of the latest period: what this process can swear to about its own rate. One more than the limit is kept, so
- * that breaking it shows; very large limits are counted up to METER_MOST.
+ * A ring of the release times of the latest period: what this process can swear to about its own rate. One more than
+ * the limit is kept, so that breaking it shows; very large limits are counted up to METER_MOST.
  */
 #include "outbound/meter.h"
 

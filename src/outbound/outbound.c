@@ -2,8 +2,8 @@
  * All buckets of this process, by name.
  *
  * Configured destinations stay; others (hosts without a section) are forgotten when they have been idle for a while. A
- * sweep looks at a few buckets a second, so that it never holds up a slot however many there are. Forgetting is safe once the
- * bucket's next slot is in the past: a new one then starts where the old one left off.
+ * sweep looks at a few buckets a second, so that it never holds up a slot however many there are. Forgetting is safe
+ * once the bucket's next slot is in the past: a new one then starts where the old one left off.
  */
 #include "base/mem.h"
 #include "outbound/bucket.h"
@@ -117,7 +117,8 @@ unsigned outbound_waiting(const struct outbound *outbound)
     const struct bucket *bucket;
     unsigned waiting = 0;
 
-    TAILQ_FOREACH (bucket, &outbound->buckets, link) {
+    TAILQ_FOREACH(bucket, &outbound->buckets, link)
+    {
         waiting += bucket->queue.count;
     }
     return waiting;
@@ -129,7 +130,8 @@ void outbound_each(struct outbound *outbound, void (*each)(void *arg, const stru
     struct bucket *bucket;
     struct bucket_stats stats;
 
-    TAILQ_FOREACH (bucket, &outbound->buckets, link) {
+    TAILQ_FOREACH(bucket, &outbound->buckets, link)
+    {
         bucket_stats(bucket, &stats);
         each(arg, &stats);
     }

@@ -1,27 +1,28 @@
 /*
- * The pacer: asks for slots for the head of the queue, just in time, and lets waiters out inside the windows it is granted.
+ * The pacer: asks for slots for the head of the queue, just in time, and lets waiters out inside the windows it is
+ * granted.
  *
  *     queue        k+1 near: on_near -> connection -> ready          ready but no window: ask for one
- *   [w][w][w][w]----------------------------------------->[ready]-----------------------------------> asker (Redis | this process)
- *                                                            |   <--- windows in hand, at most k ------+
+ *   [w][w][w][w]----------------------------------------->[ready]-----------------------------------> asker (Redis |
+ * this process) |   <--- windows in hand, at most k ------+
  *                                                            v
  *                                             now in [first, last] of the earliest: on_release
  *
- * Everything happens in run(), which is called by one timer (the next thing that is due) and by one deferred call (something changed).
- * Its order matters: windows that passed are dropped, then waiters leave, then others get near, then questions are asked.
+ * Everything happens in run(), which is called by one timer (the next thing that is due) and by one deferred call
+ * (something changed). Its order matters: windows that passed are dropped, then waiters leave, then others get near,
+ * then questions are asked.
  *
- *   never early, never late  the clock is read for each release and compared with the window; a window that passed (frozen process,
- *                            stalled loop, late answer) is dropped and counted. There is no catching up, hence no burst.
- *   one window, one release  a window is taken out of the hand before on_release is called.
- *   no slot without a user   only waiters that are ready are asked for: a connection set up after the slot would make it late, and who
- *                            cancels before the slot costs nothing. Windows nobody is left for are given back.
- *   not too early either     connections kept idle for seconds get closed by third parties, so a waiter becomes near only when its
- *                            slot is predicted within NEAR_US, and only as many as can leave while one of them is dialling.
+ *   never early, never late  the clock is read for each release and compared with the window; a window that passed
+ * (frozen process, stalled loop, late answer) is dropped and counted. There is no catching up, hence no burst. one
+ * window, one release  a window is taken out of the hand before on_release is called. no slot without a user   only
+ * waiters that are ready are asked for: a connection set up after the slot would make it late, and who cancels before
+ * the slot costs nothing. Windows nobody is left for are given back. not too early either     connections kept idle for
+ * seconds get closed by third parties, so a waiter becomes near only when its slot is predicted within NEAR_US, and
+ * only as many as can leave while one of them is dialling.
  */
 #include "outbound/pacer.h"
 
 #include "base/log.h"
-#include "base/mem.h"
 
 #include <string.h>
 
@@ -65,7 +66,8 @@ static void on_change(void *arg)
     pacer_kick(pacer);
 }
 
-void pacer_init(struct pacer *pacer, struct loop *loop, struct queue *queue, const struct policy *policy, const char *name)
+void pacer_init(struct pacer *pacer, struct loop *loop, struct queue *queue, const struct policy *policy,
+                const char *name)
 {
     memset(pacer, 0, sizeof(*pacer));
     pacer->magic = PACER_MAGIC;
@@ -115,7 +117,7 @@ void pacer_fini(struct pacer *pacer)
         pacer->outage->ops->free(pacer->outage);
     }
     meter_fini(&pacer->meter);
-    mem_free(pacer->held);
+    hand_fini(&pacer->hand);
     pacer->magic = 0;
 }
 
@@ -172,12 +174,12 @@ int64_t pacer_wait_us(const struct pacer *pacer, unsigned position, struct mono 
     if (mode == FALLBACK_OPEN) {
         return 0;
     }
-    if (position < pacer->held_count) {
-        int64_t wait = mono_diff(pacer->held[position].window.first, now);
+    if (position < pacer->hand.count) {
+        int64_t wait = mono_diff(pacer->hand.held[position].window.first, now);
         return wait > 0 ? wait : 0;
     }
     source = source != NULL ? source : pacer->shared;
-    int64_t ahead = position - pacer->held_count;
+    int64_t ahead = position - pacer->hand.count;
     int64_t start = mono_diff(source->ops->next_free(source, now), now);
     if (mono_diff(pacer->next_try, now) > start) {
         start = mono_diff(pacer->next_try, now);
@@ -187,36 +189,10 @@ int64_t pacer_wait_us(const struct pacer *pacer, unsigned position, struct mono 
 
 /* ---- windows in hand ---- */
 
-static void hold(struct pacer *pacer, const struct window *window, struct asker *from)
-{
-    unsigned at = pacer->held_count;
-
-    must(window->first.us <= window->last.us);
-    if (at == pacer->held_cap) {
-        pacer->held_cap = at == 0 ? 4 : at * 2;
-        pacer->held = mem_realloc(pacer->held, pacer->held_cap * sizeof(pacer->held[0]));
-    }
-    for (; at > 0 && window->first.us < pacer->held[at - 1].window.first.us; at--) {
-        pacer->held[at] = pacer->held[at - 1];
-    }
-    pacer->held[at] = (struct held){*window, from};
-    pacer->held_count++;
-}
-
-static struct window take_first(struct pacer *pacer)
-{
-    must(pacer->held_count > 0);
-    struct window window = pacer->held[0].window;
-
-    pacer->held_count--;
-    memmove(&pacer->held[0], &pacer->held[1], pacer->held_count * sizeof(pacer->held[0]));
-    return window;
-}
-
 static void drop_passed(struct pacer *pacer, struct mono now)
 {
-    while (pacer->held_count > 0 && pacer->held[0].window.last.us < now.us) {
-        take_first(pacer);
+    while (pacer->hand.count > 0 && pacer->hand.held[0].window.last.us < now.us) {
+        hand_take(&pacer->hand);
         if (pacer->queue->count > 0) {
             pacer->late_windows++;
         } else {
@@ -225,31 +201,18 @@ static void drop_passed(struct pacer *pacer, struct mono now)
     }
 }
 
-/* How many of the newest windows are consecutive slots of one asker, at most `most`. */
-static unsigned newest_run(const struct pacer *pacer, unsigned most)
-{
-    const struct held *held = pacer->held;
-    unsigned last = pacer->held_count - 1, run = 1;
-
-    while (run < most && held[last - run].from == held[last].from &&
-           held[last - run].window.slot.tat_us == held[last - run + 1].window.slot.first_us) {
-        run++;
-    }
-    return run;
-}
-
 /* Windows that nobody is left for. What can't be given back is kept: somebody may come yet. */
 static void give_surplus_back(struct pacer *pacer)
 {
-    while (pacer->held_count > pacer->queue->count) {
-        unsigned run = newest_run(pacer, pacer->held_count - pacer->queue->count);
-        const struct held *oldest = &pacer->held[pacer->held_count - run];
-        const struct held *newest = &pacer->held[pacer->held_count - 1];
+    while (pacer->hand.count > pacer->queue->count) {
+        unsigned run = hand_newest_run(&pacer->hand, pacer->hand.count - pacer->queue->count);
+        const struct held *oldest = &pacer->hand.held[pacer->hand.count - run];
+        const struct held *newest = &pacer->hand.held[pacer->hand.count - 1];
 
         if (newest->from == NULL || !newest->from->ops->give_back(newest->from, &oldest->window, &newest->window)) {
             return;
         }
-        pacer->held_count -= run;
+        pacer->hand.count -= run;
         pacer->wasted_windows += run;
     }
 }
@@ -264,7 +227,7 @@ static void on_answer(void *arg, struct asker *asker, const struct slots_answer 
     pacer->asking = NULL;
     pacer->late_windows += answer->spoilt;
     for (unsigned i = 0; i < answer->count; i++) {
-        hold(pacer, &answer->windows[i], asker);
+        hand_add(&pacer->hand, &answer->windows[i], asker);
     }
     if (answer->outcome == SLOTS_LATER) {
         pacer->next_try = answer->again;
@@ -284,7 +247,8 @@ static unsigned lookahead(const struct asker *source)
 /* The first k + 1, and as many as leave while one gets its connection. */
 static unsigned near_limit(const struct pacer *pacer)
 {
-    const struct asker *source = pacer->slots != NULL && !pacer->slots->up && pacer->outage ? pacer->outage : pacer->shared;
+    const struct asker *source =
+        pacer->slots != NULL && !pacer->slots->up && pacer->outage ? pacer->outage : pacer->shared;
     int64_t dialling = (pacer->dial_us + source->terms.interval_us - 1) / source->terms.interval_us;
     int64_t limit = 1 + (dialling > lookahead(source) ? dialling : lookahead(source));
 
@@ -310,14 +274,14 @@ static void release_due(struct pacer *pacer)
     for (;;) {
         struct mono now = loop_now(pacer->loop);
         drop_passed(pacer, now);
-        if (pacer->held_count == 0 || mono_before(now, pacer->held[0].window.first)) {
+        if (pacer->hand.count == 0 || mono_before(now, pacer->hand.held[0].window.first)) {
             return;
         }
         struct waiter *waiter = queue_first_ready(pacer->queue, near_limit(pacer));
         if (waiter == NULL) {
             return; /* somebody may get ready before the window closes */
         }
-        struct window window = take_first(pacer);
+        struct window window = hand_take(&pacer->hand);
         must(now.us >= window.first.us && now.us <= window.last.us);
         let_out(pacer, waiter, window.last, now);
     }
@@ -335,7 +299,7 @@ static void release_all(struct pacer *pacer)
 
 static void reject_all(struct pacer *pacer)
 {
-    for (unsigned i = 0; pacer->queue->count > pacer->held_count; i++) {
+    for (unsigned i = 0; pacer->queue->count > pacer->hand.count; i++) {
         struct waiter *waiter = TAILQ_LAST(&pacer->queue->list, queue_list);
         if (i == REJECTS_PER_RUN) {
             pacer_kick(pacer);
@@ -375,7 +339,7 @@ static void call_near(struct pacer *pacer)
     while ((waiter = queue_first_far(pacer->queue, near_limit(pacer), &position)) != NULL) {
         struct mono now = loop_now(pacer->loop);
         enum fallback mode = pacer_mode(pacer, now);
-        bool may_leave = source_of(pacer, mode) != NULL || mode == FALLBACK_OPEN || position < pacer->held_count;
+        bool may_leave = source_of(pacer, mode) != NULL || mode == FALLBACK_OPEN || position < pacer->hand.count;
         int64_t wait_us = pacer_wait_us(pacer, position, now);
 
         if (!may_leave) {
@@ -402,14 +366,14 @@ static void ask(struct pacer *pacer, struct mono now)
     unsigned k = lookahead(source);
     unsigned ready = queue_ready_count(pacer->queue, near_limit(pacer));
     ready = ready < k ? ready : k;
-    if (ready <= pacer->held_count) {
+    if (ready <= pacer->hand.count) {
         return;
     }
-    unsigned want = ready - pacer->held_count;
-    if (pacer->held_count > 0 && want < k / 2) {
+    unsigned want = ready - pacer->hand.count;
+    if (pacer->hand.count > 0 && want < k / 2) {
         return; /* at high rates, in batches */
     }
-    must(pacer->held_count + want <= k);
+    must(pacer->hand.count + want <= k);
     pacer->asking = source;
     pacer->asked = want;
     if (!source->ops->ask(source, want)) {
@@ -429,8 +393,8 @@ static void arm(struct pacer *pacer, struct mono now)
 {
     struct mono next = {CLOCK_NEVER_US};
 
-    if (pacer->held_count > 0) {
-        const struct window *window = &pacer->held[0].window;
+    if (pacer->hand.count > 0) {
+        const struct window *window = &pacer->hand.held[0].window;
         bool is_open = window->first.us <= now.us;
         struct mono at = is_open ? mono_add(window->last, 1) : window->first;
         sooner(&next, at.us > now.us ? at : mono_add(now, 1), now);
@@ -480,7 +444,7 @@ void pacer_unused(struct pacer *pacer, const struct waiter *waiter, struct mono 
     pacer->released--;
     meter_undo(&pacer->meter, waiter->released);
     if (rest.first.us <= rest.last.us) {
-        hold(pacer, &rest, NULL);
+        hand_add(&pacer->hand, &rest, NULL);
     } else {
         pacer->wasted_windows++;
     }
@@ -490,8 +454,8 @@ void pacer_pause(struct pacer *pacer, int64_t for_us)
 {
     must_be(pacer, PACER_MAGIC);
     must(for_us >= 0);
-    pacer->wasted_windows += pacer->held_count;
-    pacer->held_count = 0;
+    pacer->wasted_windows += pacer->hand.count;
+    pacer->hand.count = 0;
     pacer->shared->ops->pause(pacer->shared, for_us);
     if (pacer->outage != NULL) {
         pacer->outage->ops->pause(pacer->outage, for_us);
@@ -501,6 +465,6 @@ void pacer_pause(struct pacer *pacer, int64_t for_us)
 
 bool pacer_is_idle(const struct pacer *pacer, struct mono now)
 {
-    return pacer->held_count == 0 && pacer->asking == NULL && pacer->shared->ops->is_idle(pacer->shared, now) &&
+    return pacer->hand.count == 0 && pacer->asking == NULL && pacer->shared->ops->is_idle(pacer->shared, now) &&
            (pacer->outage == NULL || pacer->outage->ops->is_idle(pacer->outage, now));
 }

@@ -2,18 +2,13 @@
 #define SLUICE_OUTBOUND_PACER_H
 /* Holds one bucket's queue to its slots. */
 #include "outbound/fallback.h"
+#include "outbound/hand.h"
 #include "outbound/meter.h"
 #include "outbound/queue.h"
-#include "outbound/slots.h"
-
-struct held {
-    struct window window;
-    struct asker *from; /* NULL: nobody to give it back to */
-};
 
 struct pacer {
     uint32_t magic;
-    const char *name;            /* of the bucket */
+    const char *name; /* of the bucket */
     struct loop *loop;
     const struct policy *policy; /* borrowed from the bucket */
     struct queue *queue;
@@ -21,8 +16,7 @@ struct pacer {
     struct asker *shared;
     struct asker *outage; /* permits for when Redis is gone; NULL without */
 
-    struct held *held; /* windows in hand, by time */
-    unsigned held_count, held_cap;
+    struct hand hand;     /* windows */
     struct asker *asking; /* who was asked and has not answered */
     unsigned asked;
     struct mono next_try; /* no question before */
@@ -36,7 +30,8 @@ struct pacer {
     uint64_t released, late_windows, wasted_windows, gave_up;
 };
 
-void pacer_init(struct pacer *pacer, struct loop *loop, struct queue *queue, const struct policy *policy, const char *name);
+void pacer_init(struct pacer *pacer, struct loop *loop, struct queue *queue, const struct policy *policy,
+                const char *name);
 /* Takes over the asker; once, before anything else. `slots` NULL: this process alone. */
 void pacer_set_shared(struct pacer *pacer, const struct slots *slots, struct asker *shared);
 /* The permits for when Redis is gone; NULL = none. */

@@ -1,13 +1,15 @@
 /*
  * WHERE A REQUEST WAITS.
  *
- *   bucket_enqueue ->  tail ... [waiter] [waiter] [waiter]  head -> pacer: near (get a connection) -> ready -> released at its slot
+ *   bucket_enqueue ->  tail ... [waiter] [waiter] [waiter]  head -> pacer: near (get a connection) -> ready -> released
+ * at its slot
  *                                   |
  *                                   +-> cancelled or past its deadline: out at once, from any place
  *
- * Slots are not bound to waiters: whoever is first and ready when a window opens takes it, so one who leaves the queue costs
- * nothing. An intrusive list makes entering and leaving cheap at any length; only the few waiters at the head are ever walked.
- * A waiter that lost its connection at the head is overtaken by the next ready one rather than letting the slot go to waste.
+ * Slots are not bound to waiters: whoever is first and ready when a window opens takes it, so one who leaves the queue
+ * costs nothing. An intrusive list makes entering and leaving cheap at any length; only the few waiters at the head are
+ * ever walked. A waiter that lost its connection at the head is overtaken by the next ready one rather than letting the
+ * slot go to waste.
  */
 #include "outbound/queue.h"
 

@@ -6,13 +6,13 @@
  *      s = max(now, tat, pause)    the slot, never further than H ahead of now
  *      [s, eff + L]                its window, eff = max(s, now + g - L); the next slot counts from eff
  *
- * A slot that is due at once gets a window long enough for the answer to travel: a release at any t in it has a legal label
- * max(s, t - L) <= eff, at least I after the slot before and I before the slot after. Under backlog (s >= now + g - L) the
- * window is [s, s + L] and nothing is lost by it.
+ * A slot that is due at once gets a window long enough for the answer to travel: a release at any t in it has a legal
+ * label max(s, t - L) <= eff, at least I after the slot before and I before the slot after. Under backlog (s >= now + g
+ * - L) the window is [s, s + L] and nothing is lost by it.
  *
- * H makes recovery simple. Whatever state was lost (another server, an empty one, a stepped clock: all of them a new epoch),
- * no label of the old epoch lies beyond the new epoch's start + H, so tat = start + H + I is enough. The same number tells an
- * impossible tat: more than H + I ahead means that the clock went back.
+ * H makes recovery simple. Whatever state was lost (another server, an empty one, a stepped clock: all of them a new
+ * epoch), no label of the old epoch lies beyond the new epoch's start + H, so tat = start + H + I is enough. The same
+ * number tells an impossible tat: more than H + I ahead means that the clock went back.
  *
  * Tickets, by which several askers take turns, exist in the script only: a book in this process has one asker.
  */

@@ -3,8 +3,8 @@
 /*
  * Who hands out slots: Redis (slots_redis.c) or this process alone (slots_local.c), behind one interface.
  *
- * Each bucket has an asker. It asks for up to `want` windows, one question at a time, and hears through on_answer: from the loop, or
- * from inside ask() itself. An answer records and defers; it never calls back into the asker.
+ * Each bucket has an asker. It asks for up to `want` windows, one question at a time, and hears through on_answer: from
+ * the loop, or from inside ask() itself. An answer records and defers; it never calls back into the asker.
  */
 #include "base/loop.h"
 #include "conf/policy.h"
@@ -45,7 +45,8 @@ struct asker;
 struct asker_ops {
     /* False: can't be asked now (Redis is gone). */
     bool (*ask)(struct asker *asker, unsigned want);
-    /* Will not use these: consecutive slots from `first_us` on, the last of which made `tat_us`. False: too late to tell anybody. */
+    /* Will not use these: consecutive slots from `first_us` on, the last of which made `tat_us`. False: too late to
+     * tell anybody. */
     bool (*give_back)(struct asker *asker, const struct window *oldest, const struct window *newest);
     void (*pause)(struct asker *asker, int64_t for_us);
     /* About when the next slot will be due, as far as is known. */
@@ -64,8 +65,8 @@ struct asker {
     void (*on_change)(void *arg); /* slots.up changed */
     void *arg;
     struct slots_terms terms;
-    unsigned queued;       /* written by the pacer: waiters here */
-    unsigned others;       /* other replicas with waiters for this bucket, and how many waiters they have */
+    unsigned queued; /* written by the pacer: waiters here */
+    unsigned others; /* other replicas with waiters for this bucket, and how many waiters they have */
     unsigned others_queued;
     uint64_t calls; /* to Redis */
 };

@@ -8,10 +8,11 @@
  *                   slow exchange -> look (want = 0), up to three times -> a quick one, no step, same epoch -> windows
  *   lost (no reply) -> its slots are burnt: they may have been granted, nobody will use them
  *
- * A slow exchange proves nothing about the clock: a step could hide in its length, so its windows wait for a quick look. They are
- * made at once all the same, with the bounds of their own exchange, which a later step would spoil.
+ * A slow exchange proves nothing about the clock: a step could hide in its length, so its windows wait for a quick
+ * look. They are made at once all the same, with the bounds of their own exchange, which a later step would spoil.
  *
- * What an epoch is and when it changes is the script's; this side only reports what it alone can see: that the clock went forward
+ * What an epoch is and when it changes is the script's; this side only reports what it alone can see: that the clock
+ * went forward
  * (`suspect`, with every call until a reply shows another epoch), and the latest tat (`floor`, should a key get lost).
  */
 #include "outbound/slots_redis.h"
@@ -35,6 +36,8 @@ enum { LOOKS = 3 };
 extern const struct script script_reserve, script_settle, script_pause, script_members;
 
 static const struct asker_ops redis_ops;
+static void asker_up(struct redis_asker *self);
+static void asker_tick(struct redis_asker *self);
 
 static struct redis_asker *self_of(const struct asker *asker)
 {
@@ -52,6 +55,8 @@ struct asker *slots_redis_asker(struct slots_redis *redis, const char *name, con
     self->base.ops = &redis_ops;
     self->base.terms = self->terms = *terms;
     self->redis = redis;
+    self->on_up = asker_up;
+    self->on_tick = asker_tick;
     self->grace_us = terms->late_us;
     self->listen_until.us = self->pause_until.us = WINDOW_LONG_AGO_US;
     for (int i = 0; i < 4; i++) {
@@ -147,7 +152,8 @@ static void answer_later(struct redis_asker *self, struct mono now, int64_t in_u
     answer(self, SLOTS_LATER, again.us > self->listen_until.us ? again : self->listen_until);
 }
 
-/* What every reply of reserve.lua says, whatever it was asked for. Replies to this connection's server only get here. */
+/* What every reply of reserve.lua says, whatever it was asked for. Replies to this connection's server only get here.
+ */
 static void take_in(struct redis_asker *self, const struct link_call *call, const struct slot_reply *reply)
 {
     bool is_new = strcmp(self->eid, reply->eid) != 0;
@@ -160,8 +166,9 @@ static void take_in(struct redis_asker *self, const struct link_call *call, cons
         self->suspect[0] = '\0';
     }
     if (is_new) {
-        /* An epoch we did not know: it may have begun before a step we saw, or before we could see any. What others hold from
-         * then is over after H + I; usually that is long past, or what the script makes us wait for anyway. */
+        /* An epoch we did not know: it may have begun before a step we saw, or before we could see any. What others
+         * hold from then is over after H + I; usually that is long past, or what the script makes us wait for anyway.
+         */
         int64_t from = clock->born.us > clock->step_at.us ? clock->born.us : clock->step_at.us;
         int64_t until = from + self->terms.horizon_us + self->base.terms.interval_us;
         self->listen_until.us = until > self->listen_until.us ? until : self->listen_until.us;
@@ -346,7 +353,7 @@ void slots_redis_warm(struct asker *asker)
     }
 }
 
-void slots_asker_up(struct redis_asker *self)
+static void asker_up(struct redis_asker *self)
 {
     int64_t pause_us = mono_diff(self->pause_until, loop_now(self->redis->loop));
 
@@ -377,7 +384,7 @@ static void members_done(struct link_call *call, const struct redisReply *reply)
     self->base.others_queued = queued > self->base.queued ? queued - self->base.queued : 0;
 }
 
-void slots_asker_tick(struct redis_asker *self)
+static void asker_tick(struct redis_asker *self)
 {
     char queued[16], ttl[24];
     const char *args[] = {self->redis->me, queued, ttl};

@@ -1,9 +1,9 @@
 /*
  * Slots by this process alone: no Redis configured, or the permits kept for when it is gone.
  *
- * The same book and arithmetic as in Redis, on our own monotonic clock: label and window are the same thing, nothing travels, so
- * answers come at once, grace is just the late tolerance, and a slot never needs to be asked for ahead. The memory of slots dies
- * with the process; with Redis it does not.
+ * The same book and arithmetic as in Redis, on our own monotonic clock: label and window are the same thing, nothing
+ * travels, so answers come at once, grace is just the late tolerance, and a slot never needs to be asked for ahead. The
+ * memory of slots dies with the process; with Redis it does not.
  */
 #include "base/mem.h"
 #include "outbound/slots.h"

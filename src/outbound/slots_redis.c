@@ -6,8 +6,9 @@
  *                          and, for buckets with waiters, members.lua
  *   up, down            -> pacers are told; what happens while down is theirs (fallback.c)
  *
- * The bounds outlive the connection: they relate two clocks, not two sockets. Another server with another clock looks like a step,
- * and is treated like one. A process without bounds has no past to compare with, so it listens for H + I first (slots_asker.c).
+ * The bounds outlive the connection: they relate two clocks, not two sockets. Another server with another clock looks
+ * like a step, and is treated like one. A process without bounds has no past to compare with, so it listens for H + I
+ * first (slots_asker.c).
  */
 #include "outbound/slots_redis.h"
 
@@ -81,9 +82,11 @@ void slots_redis_exchange(struct slots_redis *redis, const struct link_call *cal
     if (step == WINDOW_STEADY) {
         return;
     }
-    log_line(LOG_WARN, "redis_clock_step", LOG_STR("direction", step == WINDOW_STEP_FORWARD ? "forward" : "backward"), LOG_END);
+    log_line(LOG_WARN, "redis_clock_step", LOG_STR("direction", step == WINDOW_STEP_FORWARD ? "forward" : "backward"),
+             LOG_END);
     if (step == WINDOW_STEP_FORWARD) {
-        TAILQ_FOREACH (asker, &redis->askers, link) {
+        TAILQ_FOREACH(asker, &redis->askers, link)
+        {
             memcpy(asker->suspect, asker->eid, sizeof(asker->suspect));
         }
     }
@@ -134,8 +137,9 @@ static void tick_due(struct timer *timer, struct mono now)
     if (!redis->clock.known || mono_diff(now, redis->clock.at) >= FRESH_US) {
         look_at_clock(redis);
     }
-    TAILQ_FOREACH (asker, &redis->askers, link) {
-        slots_asker_tick(asker);
+    TAILQ_FOREACH(asker, &redis->askers, link)
+    {
+        asker->on_tick(asker);
     }
     timer_set(redis->loop, &redis->tick, mono_add(now, TICK_US), tick_due);
 }
@@ -146,7 +150,8 @@ static void tell_pacers(struct slots_redis *redis)
 {
     struct redis_asker *asker;
 
-    TAILQ_FOREACH (asker, &redis->askers, link) {
+    TAILQ_FOREACH(asker, &redis->askers, link)
+    {
         asker->base.on_change(asker->base.arg);
     }
 }
@@ -163,8 +168,9 @@ static void on_up(void *arg, const char *run_id)
     }
     redis->state.up = true;
     look_at_clock(redis);
-    TAILQ_FOREACH (asker, &redis->askers, link) {
-        slots_asker_up(asker);
+    TAILQ_FOREACH(asker, &redis->askers, link)
+    {
+        asker->on_up(asker);
     }
     timer_set(redis->loop, &redis->tick, mono_add(loop_now(redis->loop), TICK_US), tick_due);
     tell_pacers(redis);
@@ -206,7 +212,8 @@ static void side_done(struct link_call *call, const struct redisReply *reply)
     mem_free(side);
 }
 
-void slots_redis_tell(struct slots_redis *redis, const struct script *script, const char *key, int64_t first, int64_t second)
+void slots_redis_tell(struct slots_redis *redis, const struct script *script, const char *key, int64_t first,
+                      int64_t second)
 {
     struct side_call *side = mem_zalloc(sizeof(*side));
     char text[2][24];

@@ -1,6 +1,7 @@
 #ifndef SLUICE_OUTBOUND_SLOTS_REDIS_H
 #define SLUICE_OUTBOUND_SLOTS_REDIS_H
-/* Inside of slots_redis: the one connection all askers share (slots_redis.c) and the asker of one bucket (slots_asker.c). */
+/* Inside of slots_redis: the one connection all askers share (slots_redis.c) and the asker of one bucket
+ * (slots_asker.c). */
 #include "outbound/grant.h"
 #include "outbound/rtt.h"
 #include "outbound/slots.h"
@@ -33,9 +34,11 @@ struct slots_redis {
 struct redis_asker {
     struct asker base;
     uint32_t magic;
+    void (*on_up)(struct redis_asker *self);   /* a server answers */
+    void (*on_tick)(struct redis_asker *self); /* once a second while it does */
     struct slots_redis *redis;
     TAILQ_ENTRY(redis_asker) link;
-    char *keys[4]; /* epoch, bucket, tickets, members */
+    char *keys[4];            /* epoch, bucket, tickets, members */
     struct slots_terms terms; /* as configured; base.terms.interval_us also has what this link's slowness costs */
     bool is_warm;
     bool was_queued; /* in the members hash */
@@ -61,12 +64,8 @@ void slots_redis_exchange(struct slots_redis *redis, const struct link_call *cal
 /* The largest clock step that can go unnoticed at the present speed of this link. */
 int64_t slots_redis_unnoticed_us(const struct slots_redis *redis, const struct slots_terms *terms);
 /* Runs a script without waiting for the reply. */
-void slots_redis_tell(struct slots_redis *redis, const struct script *script, const char *key, int64_t first, int64_t second);
+void slots_redis_tell(struct slots_redis *redis, const struct script *script, const char *key, int64_t first,
+                      int64_t second);
 void slots_redis_bad_reply(struct slots_redis *redis, const char *what);
-
-/* A server answers. */
-void slots_asker_up(struct redis_asker *self);
-/* Once a second while it does. */
-void slots_asker_tick(struct redis_asker *self);
 
 #endif

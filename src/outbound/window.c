@@ -2,14 +2,14 @@
  * Two clocks, and only inequalities between them.
  *
  * An exchange sent at m0 and answered at m1, whose script read `now`, proves m0 <= (that instant) <= m1, hence
- * theta = now - instant lies in [now - m1, now - m0]. Exchanges are intersected; what is old is widened by the drift two
- * clocks can have (rho, one per mille: twice what a disciplined clock may slew).
+ * theta = now - instant lies in [now - m1, now - m0]. Exchanges are intersected; what is old is widened by the drift
+ * two clocks can have (rho, one per mille: twice what a disciplined clock may slew).
  *
- *   never early  a slot [s, e] is used in [s - low, e - high], shortened by the drift until then: Redis' clock then shows a time
- *                in [s, e] whatever the delays were. Uncertainty larger than the window leaves nothing, and the slot is given up.
- *   steps        an exchange whose interval misses the bounds altogether is impossible without a step of one of the clocks.
- *                The bounds start anew, and nothing asked before the discovery is used: nobody knows on which side of the step it
- *                was granted. Windows already made are on our clock; a step cannot move them.
+ *   never early  a slot [s, e] is used in [s - low, e - high], shortened by the drift until then: Redis' clock then
+ * shows a time in [s, e] whatever the delays were. Uncertainty larger than the window leaves nothing, and the slot is
+ * given up. steps        an exchange whose interval misses the bounds altogether is impossible without a step of one of
+ * the clocks. The bounds start anew, and nothing asked before the discovery is used: nobody knows on which side of the
+ * step it was granted. Windows already made are on our clock; a step cannot move them.
  */
 #include "outbound/window.h"
 

@@ -25,8 +25,10 @@ struct window {
 void window_clock_init(struct window_clock *clock);
 /* Takes in one exchange: sent and answered by our clock, `now` by Redis' clock in between. */
 enum window_step window_exchange(struct window_clock *clock, struct mono sent, struct mono answered, struct rtime now);
-/* The part of a slot's window that is inside it whatever the delays were; `now` is the reply's. False when nothing is left. */
-bool window_map(const struct window_clock *clock, const struct slot *slot, struct rtime now, struct window *out) MUST_CHECK;
+/* The part of a slot's window that is inside it whatever the delays were; `now` is the reply's. False when nothing is
+ * left. */
+bool window_map(const struct window_clock *clock, const struct slot *slot, struct rtime now,
+                struct window *out) MUST_CHECK;
 /* About when Redis' clock shows `at`. */
 struct mono window_guess(const struct window_clock *clock, struct rtime at);
 

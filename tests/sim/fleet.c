@@ -151,7 +151,8 @@ static void next_guest(void *arg)
 
     if (!replica->is_dead) {
         loop_deliver(replica->loop, guest_enters, replica);
-        world_at(fleet->world, world_now(fleet->world) + (int64_t)world_exponential(fleet->world, 1 / rate), next_guest, replica);
+        world_at(fleet->world, world_now(fleet->world) + (int64_t)world_exponential(fleet->world, 1 / rate), next_guest,
+                 replica);
     }
 }
 

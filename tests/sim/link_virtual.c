@@ -345,7 +345,8 @@ void link_forget(struct link *link, struct link_call *call)
 {
     struct message *message;
 
-    TAILQ_FOREACH (message, &link->flight, link) {
+    TAILQ_FOREACH(message, &link->flight, link)
+    {
         if (message->call == call) {
             TAILQ_REMOVE(&link->flight, message, link);
             message->call = NULL;

@@ -1,6 +1,7 @@
 #ifndef SLUICE_SIM_LINK_VIRTUAL_H
 #define SLUICE_SIM_LINK_VIRTUAL_H
-/* Another implementation of redis/link.h: messages of one world to a fake server, over links that delay, lose and break. */
+/* Another implementation of redis/link.h: messages of one world to a fake server, over links that delay, lose and
+ * break. */
 #include "fake_redis.h"
 #include "loop_virtual.h"
 
@@ -11,10 +12,10 @@ struct server {
     unsigned generation; /* connections to another one are reset */
     bool is_up;
     int64_t stalled_until_us;
-    int64_t clock_us;    /* its wall clock minus the world's time */
+    int64_t clock_us; /* its wall clock minus the world's time */
     int64_t slew_from_us;
-    int slew_ppm;        /* its clock gains that much from slew_from_us on */
-    bool keeps_run_id;   /* a control: restarts can't be told */
+    int slew_ppm;      /* its clock gains that much from slew_from_us on */
+    bool keeps_run_id; /* a control: restarts can't be told */
 };
 void server_init(struct server *server, struct world *world);
 void server_fini(struct server *server);

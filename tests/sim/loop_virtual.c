@@ -1,6 +1,6 @@
 /*
- * The world moves from one happening to the next: events of its own (messages, faults) and wake-ups of its loops. Between two happenings
- * no time passes, so an hour costs what its happenings cost.
+ * The world moves from one happening to the next: events of its own (messages, faults) and wake-ups of its loops.
+ * Between two happenings no time passes, so an hour costs what its happenings cost.
  */
 #include "loop_virtual.h"
 

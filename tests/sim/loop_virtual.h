@@ -1,8 +1,8 @@
 #ifndef SLUICE_SIM_LOOP_VIRTUAL_H
 #define SLUICE_SIM_LOOP_VIRTUAL_H
 /*
- * Another implementation of base/loop.h: virtual time, no descriptors. Many loops share one world; each reads the world's time through a
- * clock of its own (offset, drift), can be late, frozen, or stopped for good.
+ * Another implementation of base/loop.h: virtual time, no descriptors. Many loops share one world; each reads the
+ * world's time through a clock of its own (offset, drift), can be late, frozen, or stopped for good.
  */
 #include "base/loop.h"
 
@@ -31,7 +31,8 @@ void loop_freeze(struct loop *loop, int64_t for_us);
 void loop_skip_clock(struct loop *loop, int64_t by_us);
 /* Never runs anything again; timers and defers are dropped. */
 void loop_kill(struct loop *loop);
-/* From outside the loop (a message came in): runs `run` in it, at once or when it is no longer frozen. Not run when killed. */
+/* From outside the loop (a message came in): runs `run` in it, at once or when it is no longer frozen. Not run when
+ * killed. */
 void loop_deliver(struct loop *loop, void (*run)(void *arg), void *arg);
 
 #endif

@@ -1,14 +1,14 @@
 /*
- * A fleet in virtual time: N replicas, each with the real outbound of this program, a loop and a link of its own, around one
- * fake Redis that runs the real scripts. Releases arrive at one third party, which counts them.
+ * A fleet in virtual time: N replicas, each with the real outbound of this program, a loop and a link of its own,
+ * around one fake Redis that runs the real scripts. Releases arrive at one third party, which counts them.
  *
  *   sim                    every scenario, an hour of steady traffic, RUNS random fault sequences, and the controls
  *   sim --scenario NAME    one of them
  *   sim --seed N           one random fault sequence again
  *   sim --runs N [--first S]  N of them
  *
- * What must hold in each run: no half-open window of the third party's clock has more than the limit. Controls take one guard away and must
- * break it, or the check itself would prove nothing.
+ * What must hold in each run: no half-open window of the third party's clock has more than the limit. Controls take one
+ * guard away and must break it, or the check itself would prove nothing.
  */
 #include "fleet.h"
 
@@ -158,8 +158,9 @@ enum { SCENARIOS = sizeof(scenarios) / sizeof(scenarios[0]) };
 static bool tell(const char *what, const struct fleet_result *r, unsigned limit, double least_used)
 {
     bool good = r->most <= limit && r->used >= least_used;
-    printf("%-22s most %u of %u  used %5.1f%%  gap %6.1f ms  wait %5.2f s  calls %.2f  late %lu  wasted %lu  released %lu  %s\n", what,
-           r->most, limit, r->used * 100, (double)r->least_gap_us / 1000, r->mean_wait_s, r->calls_per_release,
+    printf("%-22s most %u of %u  used %5.1f%%  gap %6.1f ms  wait %5.2f s  calls %.2f  late %lu  wasted %lu  released "
+           "%lu  %s\n",
+           what, r->most, limit, r->used * 100, (double)r->least_gap_us / 1000, r->mean_wait_s, r->calls_per_release,
            (unsigned long)r->late, (unsigned long)r->wasted, (unsigned long)r->released, good ? "ok" : "FAILED");
     return good;
 }
@@ -304,7 +305,9 @@ static bool controls(unsigned runs)
     static const struct {
         enum fleet_control control;
         const char *name;
-    } all[] = {{CONTROL_RUN_ID, "restarts can't be told"}, {CONTROL_SPACING, "spacing W / N"}, {CONTROL_STOPPED_CLOCK, "clock stops when frozen"}};
+    } all[] = {{CONTROL_RUN_ID, "restarts can't be told"},
+               {CONTROL_SPACING, "spacing W / N"},
+               {CONTROL_STOPPED_CLOCK, "clock stops when frozen"}};
     bool good = true;
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
@@ -313,7 +316,8 @@ static bool controls(unsigned runs)
             unsigned limit;
             broken += random_run(seed, &limit, all[i].control).most > limit;
         }
-        printf("control, %-24s %u of %u sequences above the limit%s\n", all[i].name, broken, runs, broken > 0 ? "" : "  FAILED");
+        printf("control, %-24s %u of %u sequences above the limit%s\n", all[i].name, broken, runs,
+               broken > 0 ? "" : "  FAILED");
         good = good && broken > 0;
     }
     return good;
@@ -340,7 +344,8 @@ int main(int argc, char **argv)
         return fuzz(strtoull(seed, NULL, 10), 1, true) ? EXIT_SUCCESS : EXIT_FAILURE;
     }
     if (runs != NULL) {
-        return fuzz(first ? strtoull(first, NULL, 10) : 1, (unsigned)strtoul(runs, NULL, 10), false) ? EXIT_SUCCESS : EXIT_FAILURE;
+        return fuzz(first ? strtoull(first, NULL, 10) : 1, (unsigned)strtoul(runs, NULL, 10), false) ? EXIT_SUCCESS
+                                                                                                     : EXIT_FAILURE;
     }
     for (int i = 0; i < SCENARIOS; i++) {
         if (name == NULL || strcmp(name, scenarios[i].name) == 0) {
