@@ -230,7 +230,7 @@ ifeq ($(wildcard tests/sim/sim.mk),)
 sim:
 endif
 
--include $(OBJ:.o=.d) $(patsubst %,$(B)/tests/unit/%.d,$(notdir $(UNIT))) $(wildcard $(B)/tests/rig/*.d)
+-include $(OBJ:.o=.d) $(wildcard $(B)/tests/*/*.d)
 .PHONY: all tools deps run demo install check units unit asan sim integration clients valgrind bench coverage fuzz rig \
     lint lint-selftest fmt fmt-check clean help
 .PRECIOUS: $(B)/%.o $(B)/src/lua/%.c
