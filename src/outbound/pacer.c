@@ -28,9 +28,9 @@
 
 #define PACER_MAGIC 0x70616365u
 #define NEAR_US (2 * CLOCK_SECOND_US)
-#define DIAL_FIRST_US (100 * CLOCK_MS_US)
+#define DIAL_FIRST_US (20 * CLOCK_MS_US)
 #define DIAL_MOST_US (500 * CLOCK_MS_US)
-enum { NEAR_MOST = 256, REJECTS_PER_RUN = 64 };
+enum { NEAR_MOST = 256, NEARS_PER_RUN = 4, REJECTS_PER_RUN = 64 };
 
 static void on_answer(void *arg, struct asker *asker, const struct slots_answer *answer);
 static void run(struct pacer *pacer);
@@ -329,15 +329,20 @@ static void follow_redis(struct pacer *pacer, enum fallback mode)
     }
 }
 
-/* The callback may do anything to the queue, so each turn starts at its head again. */
+/* The callback may do anything to the queue, so each turn starts at its head again. Connecting takes the processor a
+ * while, so only a few begin before the clock is looked at again. */
 static void call_near(struct pacer *pacer)
 {
     struct waiter *waiter;
     unsigned position;
 
     pacer->near_at.us = CLOCK_NEVER_US;
-    while ((waiter = queue_first_far(pacer->queue, near_limit(pacer), &position)) != NULL) {
+    for (int i = 0; (waiter = queue_first_far(pacer->queue, near_limit(pacer), &position)) != NULL; i++) {
         struct mono now = loop_now(pacer->loop);
+        if (i == NEARS_PER_RUN) {
+            pacer->near_at = now;
+            return;
+        }
         enum fallback mode = pacer_mode(pacer, now);
         bool may_leave = source_of(pacer, mode) != NULL || mode == FALLBACK_OPEN || position < pacer->hand.count;
         int64_t wait_us = pacer_wait_us(pacer, position, now);
