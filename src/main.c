@@ -163,7 +163,7 @@ static void log_destination(const struct policy *policy)
     log_line(LOG_INFO, "destination", LOG_STR("label", policy->label), LOG_STR("rate", rate),
              LOG_STR("interval_ms", interval), LOG_INT("max_queue", policy->max_queue),
              LOG_INT("max_wait_ms", policy->max_wait_us / CLOCK_MS_US),
-             LOG_STR("https", "tunnels only: one slot for each CONNECT"), LOG_END);
+             LOG_STR("https", conf_https_text(policy)), LOG_END);
 }
 
 static void log_startup(const struct conf *conf)
@@ -261,21 +261,37 @@ static void boot_outbound(struct app *app)
     }
 }
 
-static bool boot_proxy(struct app *app, struct err *err)
+/* Files that TLS to the third parties needs: mistakes in them are told now, not at the first call. */
+static bool read_trust(const struct conf *conf, struct upstreams *upstreams, struct err *err)
 {
-    const struct proxy_conf *pc = &app->conf->proxy;
+    for (unsigned i = 0; i <= conf->policies_count; i++) {
+        const struct policy *policy = i < conf->policies_count ? conf->policies[i] : conf->fallback;
+        if (policy->https == HTTPS_ORIGINATE && !upstreams_trust(upstreams, policy, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static struct upstreams *make_upstreams(const struct conf *conf, struct loop *loop)
+{
     const struct upstreams_conf upstreams = {
-        .private_mode = pc->private_mode,
-        .private_upstreams = pc->private_upstreams,
-        .private_upstreams_count = pc->private_upstreams_count,
-        .dns_ttl_us = pc->dns_ttl_us,
-        .dns_timeout_us = app->conf->fallback->connect_timeout_us,
-        .resolver_threads = (unsigned)pc->resolver_threads,
+        .private_mode = conf->proxy.private_mode,
+        .private_upstreams = conf->proxy.private_upstreams,
+        .private_upstreams_count = conf->proxy.private_upstreams_count,
+        .dns_ttl_us = conf->proxy.dns_ttl_us,
+        .dns_timeout_us = conf->fallback->connect_timeout_us,
+        .resolver_threads = (unsigned)conf->proxy.resolver_threads,
     };
 
-    app->upstreams = upstreams_new(app->loop, &upstreams);
+    return upstreams_new(loop, &upstreams);
+}
+
+static bool boot_proxy(struct app *app, struct err *err)
+{
+    app->upstreams = make_upstreams(app->conf, app->loop);
     app->proxy = proxy_new(app->loop, app->conf, app->outbound, app->upstreams, claim_descriptors(app->conf));
-    return proxy_load_users(app->proxy, err) && proxy_listen(app->proxy, err);
+    return read_trust(app->conf, app->upstreams, err) && proxy_load_users(app->proxy, err) && proxy_listen(app->proxy, err);
 }
 
 static void shut_down(struct app *app)
@@ -325,6 +341,23 @@ static int run(struct conf *conf)
     return EXIT_SUCCESS;
 }
 
+/* The files that the settings name are part of what is to be in order. */
+static int check(struct conf *conf)
+{
+    struct loop *loop = loop_new();
+    struct upstreams *upstreams = make_upstreams(conf, loop);
+    struct err err = {0};
+
+    conf_describe(conf, stdout);
+    bool good = read_trust(conf, upstreams, &err);
+    err_print(&err, "sluice: ");
+    err_fini(&err);
+    upstreams_free(upstreams);
+    loop_free(loop);
+    conf_free(conf);
+    return good ? EXIT_SUCCESS : EXIT_BAD_CONFIG;
+}
+
 int main(int argc, char **argv)
 {
     struct options options = parse_options(argc, argv);
@@ -332,8 +365,7 @@ int main(int argc, char **argv)
 
     switch (options.action) {
     case ACTION_CHECK:
-        conf_describe(conf, stdout);
-        break;
+        return check(conf);
     case ACTION_DUMP:
         conf_dump(conf, stdout);
         break;

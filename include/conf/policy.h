@@ -15,6 +15,11 @@
 enum on_redis_down { REDIS_DOWN_HOLD, REDIS_DOWN_RESERVE, REDIS_DOWN_REJECT, REDIS_DOWN_OPEN };
 enum strict_mode { STRICT_WINDOW, STRICT_GAP };
 enum unlisted_mode { UNLISTED_PACE, UNLISTED_PASS, UNLISTED_DENY };
+/* How a destination is spoken to over TLS. */
+enum https_mode {
+    HTTPS_TUNNEL,    /* callers do TLS through CONNECT */
+    HTTPS_ORIGINATE, /* callers say http://, we speak TLS to the third party */
+};
 enum private_mode { PRIVATE_DENY, PRIVATE_ALLOW, PRIVATE_LIST };
 
 /* One entry of `hosts`. */
@@ -50,6 +55,12 @@ struct policy {
     int64_t upstream_idle_us;    /* how long an unused connection is kept */
     int64_t tunnel_idle_us;      /* longest silence in a tunnel */
     int64_t max_connections;     /* to one origin */
+
+    enum https_mode https;
+    bool rewrite;      /* HTTPS_ORIGINATE: Location and Set-Cookie are made fit for http:// */
+    char *ca_file;     /* NULL = the system's certificates */
+    char *client_cert; /* NULL = none */
+    char *client_key;  /* NULL = in client_cert's file */
 };
 
 struct policy *policy_get(struct policy *policy);

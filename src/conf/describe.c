@@ -78,6 +78,18 @@ static void describe_outage(const struct conf *conf, const struct policy *policy
     }
 }
 
+const char *conf_https_text(const struct policy *policy)
+{
+    switch (policy->https) {
+    case HTTPS_TUNNEL:
+        return "tunnel: each CONNECT takes a slot; requests inside one tunnel are not counted";
+    case HTTPS_ORIGINATE:
+        return "originate: callers say http://, each request takes a slot and leaves over TLS; "
+               "a CONNECT takes a slot, requests inside it are not counted";
+    }
+    return "";
+}
+
 static void describe_limits(const struct conf *conf, const struct policy *policy, FILE *out)
 {
     char connect[32], response[32], body[32];
@@ -90,8 +102,10 @@ static void describe_limits(const struct conf *conf, const struct policy *policy
     line(out,
          "connections:", "at most %" PRId64 " to one origin; %s to connect, %s to respond, %s of silence in a body",
          policy->max_connections, connect, response, body);
-    line(out,
-         "HTTPS:", "only tunnels are paced: each CONNECT takes a slot; requests inside one tunnel are not counted");
+    line(out, "HTTPS:", "%s", conf_https_text(policy));
+    if (policy->https == HTTPS_ORIGINATE) {
+        line(out, "trusted:", "%s", policy->ca_file != NULL ? policy->ca_file : "the system's certificates");
+    }
     describe_outage(conf, policy, out);
 }
 

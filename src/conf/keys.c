@@ -39,6 +39,7 @@ static const char *const level_choices[] = {"debug", "info", "warn", "error", NU
 static const char *const format_choices[] = {"logfmt", "json", NULL};
 static const char *const strict_choices[] = {"window", "gap", NULL};
 static const char *const down_choices[] = {"hold", "reserve", "reject", "open", NULL};
+static const char *const https_choices[] = {"tunnel", "originate", NULL};
 static const char *const switch_choices[] = {"off", "on", NULL};
 
 /* clang-format off */
@@ -128,6 +129,16 @@ static const struct key table[] = {
  "Longest silence in a CONNECT tunnel."},
 {IN_POLICY, "max_connections", KEY_COUNT, POLICY(max_connections), "256", 1, 65535, "connections", NULL, true,
  "Connections to one origin at once."},
+{IN_POLICY, "https", KEY_CHOICE, POLICY(https), "tunnel", 0, 0, "choice", https_choices, true,
+ "tunnel: callers CONNECT; originate: callers say http:// and TLS begins here, port 80 becomes 443."},
+{IN_POLICY, "rewrite", KEY_SWITCH, POLICY(rewrite), "on", 0, 0, "choice", switch_choices, true,
+ "With originate: https:// in Location becomes http://, and Secure leaves Set-Cookie, so that callers stay here."},
+{IN_POLICY, "ca_file", KEY_PATH, POLICY(ca_file), NULL, 0, 0, "PEM file", NULL, true,
+ "Certificates trusted for the third party. Not set, or -: those of the system."},
+{IN_POLICY, "client_cert", KEY_PATH, POLICY(client_cert), NULL, 0, 0, "PEM file", NULL, true,
+ "Certificate (and chain) that we show to a third party that asks for one."},
+{IN_POLICY, "client_key", KEY_PATH, POLICY(client_key), NULL, 0, 0, "PEM file", NULL, true,
+ "The key of client_cert. Not set: it is in the same file."},
 };
 /* clang-format on */
 

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { PORT_HTTP = 80, PORT_HTTPS = 443 };
+
 static enum verdict refused(struct refusal *refusal, enum verdict verdict, const char *detail)
 {
     *refusal = (struct refusal){.verdict = verdict, .detail = detail};
@@ -59,21 +61,80 @@ static bool port_is_allowed(const struct proxy_conf *conf, uint16_t port)
     return false;
 }
 
-/* A request for the proxy's own address, as an SDK sends it whose base_url points here, carries our port in Host; the
- * third party's is the default one. */
+/* Where TLS begins here http://host is https://host, so a section for host:443 means both. */
+static struct policy *route_port(const struct conf *conf, const char *host, uint16_t port)
+{
+    struct policy *listed = conf_route(conf, host, port);
+
+    if (listed == NULL && port == PORT_HTTP) {
+        listed = conf_route(conf, host, PORT_HTTPS);
+        return listed != NULL && listed->https == HTTPS_ORIGINATE ? listed : NULL;
+    }
+    return listed;
+}
+
+/* A request for the proxy's own address, as an SDK sends it whose base_url points here, carries our port in Host; the third party's is the default one. */
 static struct policy *route_direct(struct exchange *e)
 {
     if (e->target.port == addr_port(conn_local(e->caller->conn))) {
-        e->target.port = 80;
+        e->target.port = PORT_HTTP;
     }
-    return conf_route(e->env->conf, e->target.host, e->target.port);
+    return route_port(e->env->conf, e->target.host, e->target.port);
+}
+
+/* An unlisted host that passes at once has no settings of its own, hence no TLS of ours. */
+static bool originates(const struct exchange *e, const struct policy *listed)
+{
+    const struct conf *conf = e->env->conf;
+
+    if (listed == NULL && conf->proxy.unlisted == UNLISTED_PASS) {
+        return false;
+    }
+    return (listed != NULL ? listed : conf->fallback)->https == HTTPS_ORIGINATE;
+}
+
+static bool is_served(void *arg, const char *host, uint16_t port)
+{
+    const struct exchange *e = arg;
+
+    return originates(e, route_port(e->env->conf, host, port == PORT_HTTPS ? PORT_HTTP : port));
+}
+
+static size_t without_port(struct slice authority)
+{
+    size_t len = authority.len;
+
+    while (len > 0 && authority.ptr[len - 1] >= '0' && authority.ptr[len - 1] <= '9') {
+        len--;
+    }
+    return len > 1 && authority.ptr[len - 1] == ':' && authority.ptr[len - 2] != ':' ? len - 1 : authority.len;
+}
+
+/* The caller says http:// and means https://: a port it left out is the other one, and one it wrote must not reach the third party. */
+static void begin_tls(struct exchange *e)
+{
+    struct slice *authority = &e->target.authority;
+
+    e->origin.tls = true;
+    if (e->target.tls) {
+        return; /* it knows: nothing in the answer needs mending */
+    }
+    if (e->origin.port == PORT_HTTP) {
+        e->origin.port = PORT_HTTPS;
+        authority->len = without_port(*authority);
+    }
+    if (e->policy->rewrite) {
+        e->transfer.rewrite = (struct rewrite){is_served, e};
+    }
 }
 
 static enum verdict route(struct exchange *e, struct refusal *refusal)
 {
     const struct conf *conf = e->env->conf;
     bool direct = e->target.form == TARGET_ORIGIN || e->target.form == TARGET_ASTERISK;
-    struct policy *listed = direct ? route_direct(e) : conf_route(conf, e->target.host, e->target.port);
+    struct policy *listed = direct         ? route_direct(e)
+                            : e->connect ? conf_route(conf, e->target.host, e->target.port)
+                                         : route_port(conf, e->target.host, e->target.port);
 
     if (listed == NULL && e->target.form == TARGET_ASTERISK) {
         return VERDICT_SELF;
@@ -89,11 +150,18 @@ static enum verdict route(struct exchange *e, struct refusal *refusal)
     if (listed == NULL && conf->proxy.unlisted == UNLISTED_DENY) {
         return refused(refusal, VERDICT_DENIED, "no [destination] lists this host, and [proxy] unlisted = deny");
     }
+    if (e->target.tls && !e->connect && !originates(e, listed)) {
+        return refused(refusal, VERDICT_HTTPS_URL,
+                       "ask for https:// by CONNECT (set HTTPS_PROXY to this proxy), or set https = originate for it");
+    }
     e->paced = listed != NULL || conf->proxy.unlisted == UNLISTED_PACE;
     e->policy = policy_get(listed != NULL ? listed : conf->fallback);
     e->bucket_name =
         listed != NULL ? mem_strdup(listed->label) : mem_printf("%s:%s", conf->fallback->label, e->target.host);
     e->origin = (struct origin){.host = e->target.host, .port = e->target.port, .fresh = e->connect};
+    if (!e->connect && originates(e, listed)) {
+        begin_tls(e);
+    }
     return VERDICT_FORWARDED;
 }
 
@@ -133,9 +201,6 @@ enum verdict admit_exchange(struct exchange *e, struct refusal *refusal)
     if (error != TARGET_OK) {
         e->target.host[0] = '\0';
         return refused(refusal, VERDICT_BAD_REQUEST, target_error_text(error));
-    }
-    if (e->target.tls && !e->connect) {
-        return refused(refusal, VERDICT_HTTPS_URL, "ask for https:// by CONNECT: set HTTPS_PROXY to this proxy");
     }
     verdict = check_hops(e, refusal);
     if (verdict == VERDICT_FORWARDED) {

@@ -171,6 +171,7 @@ static void refuse_upstream(struct exchange *e, enum upstream_error error, const
         .retry_after_us = error == UPSTREAM_BAD_RESOURCES ? CLOCK_SECOND_US : 0,
     };
 
+    e->detail = upstream_error_text(error);
     log_line(LOG_DEBUG, "upstream_failed", LOG_STR("host", e->origin.host),
              LOG_STR("why", detail != NULL ? detail : "-"), LOG_END);
     refuse(e, &refusal);
@@ -363,7 +364,7 @@ static void go_transfer(struct exchange *e)
     t->on_end = transfer_ended;
     t->must_close = e->env->draining;
     /* HTTP/2 is not spoken, so an offer of it is not passed on */
-    t->upgrade = e->request->upgrade && e->request->minor == 1 && !message_has_token(e->request, "Upgrade", "h2c");
+    t->upgrade = e->request->upgrade && e->request->minor == 1 && !e->origin.tls && !message_has_token(e->request, "Upgrade", "h2c");
     set_timing(e);
     if (!transfer_start(t)) {
         try_again(e);
