@@ -20,6 +20,8 @@ enum https_mode {
     HTTPS_TUNNEL,    /* callers do TLS through CONNECT */
     HTTPS_ORIGINATE, /* callers say http://, we speak TLS to the third party */
 };
+/* What becomes of a tunnel whose caller offers HTTP/2, of which turns can't count every request. */
+enum tunnel_h2 { TUNNEL_H2_COUNT, TUNNEL_H2_REFUSE };
 enum private_mode { PRIVATE_DENY, PRIVATE_ALLOW, PRIVATE_LIST };
 
 /* One entry of `hosts`. */
@@ -55,6 +57,11 @@ struct policy {
     int64_t upstream_idle_us;    /* how long an unused connection is kept */
     int64_t tunnel_idle_us;      /* longest silence in a tunnel */
     int64_t max_connections;     /* to one origin */
+
+    bool sni_check;            /* the ClientHello in a tunnel must name the CONNECT host */
+    enum tunnel_h2 tunnel_h2;
+    int64_t tunnel_max_age_us; /* 0 = any */
+    int64_t max_tunnels;       /* metered ones at once, in this process */
 
     enum https_mode https;
     bool rewrite;      /* HTTPS_ORIGINATE: Location and Set-Cookie are made fit for http:// */

@@ -84,6 +84,12 @@ void conn_finish(struct conn *conn);
 /* Closes now; `reset`: so that the caller sees that the answer is broken off. */
 void conn_close(struct conn *conn, bool reset);
 
+/* For a relay: no HTTP from here on. Bytes come by on_body while conn_read_body() says so, the caller's half-close by
+ * on_body_end; conn_send() and on_drained as before. Ends with conn_finish() or conn_close(). */
+void conn_go_raw(struct conn *conn);
+/* Raw: once everything is sent our side is closed for writing; the caller may go on. */
+void conn_shut(struct conn *conn);
+
 /* For a tunnel: the descriptor, no longer watched; what was read too early moves to `early`, unsent output to `unsent`.
  * Afterwards only conn_close(). */
 int conn_detach(struct conn *conn, struct buf *early, struct buf *unsent);

@@ -78,14 +78,21 @@ static void describe_outage(const struct conf *conf, const struct policy *policy
     }
 }
 
+/* Both halves of a tunnel's truth, by tunnel_h2. */
+#define TURNS "each request inside a tunnel takes a slot, told by whose turn it is to speak; the CONNECT takes none; "
+#define H2_COUNT "of HTTP/2 in a tunnel and of pipelined requests only the turns are counted"
+#define H2_REFUSE "tunnels that offer HTTP/2 are ended; of pipelined requests only the turns are counted"
+
 const char *conf_https_text(const struct policy *policy)
 {
+    bool refuse = policy->tunnel_h2 == TUNNEL_H2_REFUSE;
+
     switch (policy->https) {
     case HTTPS_TUNNEL:
-        return "tunnel: each CONNECT takes a slot; requests inside one tunnel are not counted";
+        return refuse ? "tunnel: " TURNS H2_REFUSE : "tunnel: " TURNS H2_COUNT;
     case HTTPS_ORIGINATE:
-        return "originate: callers say http://, each request takes a slot and leaves over TLS; "
-               "a CONNECT takes a slot, requests inside it are not counted";
+        return refuse ? "originate: each request for http:// takes a slot and leaves over TLS; " TURNS H2_REFUSE
+                      : "originate: each request for http:// takes a slot and leaves over TLS; " TURNS H2_COUNT;
     }
     return "";
 }

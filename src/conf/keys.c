@@ -39,6 +39,7 @@ static const char *const level_choices[] = {"debug", "info", "warn", "error", NU
 static const char *const format_choices[] = {"logfmt", "json", NULL};
 static const char *const strict_choices[] = {"window", "gap", NULL};
 static const char *const down_choices[] = {"hold", "reserve", "reject", "open", NULL};
+static const char *const h2_choices[] = {"count", "refuse", NULL};
 static const char *const https_choices[] = {"tunnel", "originate", NULL};
 static const char *const switch_choices[] = {"off", "on", NULL};
 
@@ -127,6 +128,14 @@ static const struct key table[] = {
  "How long an unused connection to the third party is kept."},
 {IN_POLICY, "tunnel_idle", KEY_DURATION, POLICY(tunnel_idle_us), "10m", 10 * MS, DAY, "duration", NULL, true,
  "Longest silence in a CONNECT tunnel."},
+{IN_POLICY, "tunnel_max_age", KEY_DURATION, POLICY(tunnel_max_age_us), "0s", 0, 30 * DAY, "duration", NULL, true,
+ "Longest life of a metered tunnel. 0: any."},
+{IN_POLICY, "max_tunnels", KEY_COUNT, POLICY(max_tunnels), "1000", 1, 1000000, "tunnels", NULL, true,
+ "Metered tunnels at once in this process; one more is refused with 503."},
+{IN_POLICY, "tunnel_h2", KEY_CHOICE, POLICY(tunnel_h2), "count", 0, 0, "choice", h2_choices, true,
+ "Callers that offer HTTP/2 inside a tunnel: count: by turns, each may hold several requests; refuse: end the tunnel."},
+{IN_POLICY, "sni_check", KEY_SWITCH, POLICY(sni_check), "on", 0, 0, "choice", switch_choices, true,
+ "A tunnel whose TLS asks for another host than its CONNECT is ended."},
 {IN_POLICY, "max_connections", KEY_COUNT, POLICY(max_connections), "256", 1, 65535, "connections", NULL, true,
  "Connections to one origin at once."},
 {IN_POLICY, "https", KEY_CHOICE, POLICY(https), "tunnel", 0, 0, "choice", https_choices, true,

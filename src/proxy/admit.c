@@ -159,6 +159,7 @@ static enum verdict route(struct exchange *e, struct refusal *refusal)
     e->bucket_name =
         listed != NULL ? mem_strdup(listed->label) : mem_printf("%s:%s", conf->fallback->label, e->target.host);
     e->origin = (struct origin){.host = e->target.host, .port = e->target.port, .fresh = e->connect};
+    e->metered = e->connect && e->paced;
     if (!e->connect && originates(e, listed)) {
         begin_tls(e);
     }

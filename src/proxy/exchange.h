@@ -3,7 +3,9 @@
 /* Shared by the files that drive exchanges: a proxy has callers, a caller has at most one exchange. */
 #include "conf/policy.h"
 #include "outbound/outbound.h"
+#include "proxy/relay.h"
 #include "proxy/transfer.h"
+#include "proxy/tunnels.h"
 #include "proxy/verdict.h"
 #include "server/conn.h"
 #include "upstream/tunnel.h"
@@ -22,6 +24,7 @@ struct proxy_env {
     struct users *users; /* NULL: nobody has to log in */
     struct conn_env conn;
     struct transfer_env transfer;
+    struct tunnels *tunnels;
     bool draining;
     int64_t queued_bytes; /* request bytes held in user space by waiting exchanges */
 };
@@ -43,7 +46,7 @@ struct caller {
  *   WAIT               pacer (near, release), upstream           deadline, caller gone, Redis gone, drain
  *   DIAL               upstream (unpaced)                        connect timeout, caller gone, drain
  *   TRANSFER           both sides                                response and body timeouts, caller gone, drain
- *   TUNNEL             both sides                                idle timeout, drain
+ *   TUNNEL             both sides, pacer (a turn)                idle timeout, drain, deadline of a turn
  *   OVER               -                                                                                            */
 #define EXCHANGE_STATES(X)                                                                                             \
     X(ADMIT, "admit")                                                                                                  \
@@ -70,6 +73,7 @@ struct exchange {
     struct origin origin;
     bool paced;
     bool connect;
+    bool metered; /* a tunnel: turns inside it are paced, not the CONNECT */
     bool acquiring;
     enum parse_error bad_body; /* found while the first send was put together */
     unsigned redials;
@@ -81,6 +85,10 @@ struct exchange {
     struct upstream *upstream; /* owned while held */
     struct transfer transfer;
     struct tunnel *tunnel;
+    struct relay *relay; /* instead of `tunnel` where bytes are looked at */
+    struct tunnels_of *tunnels_of;
+    struct mono turn_began;
+    int64_t turns_waited_us;
     char *timing; /* Server-Timing line */
     struct mono arrived, released;
     struct wall arrived_wall;

@@ -104,6 +104,7 @@ struct proxy *proxy_new(struct loop *loop, const struct conf *conf, struct outbo
     p->env.conn.body_timeout_us = conf->fallback->body_timeout_us;
     p->env.transfer.loop = loop;
     p->env.transfer.parse = limits;
+    p->env.tunnels = tunnels_new();
     p->env.transfer.via.pseudonym = p->pseudonym;
     return p;
 }
@@ -197,6 +198,7 @@ void proxy_free(struct proxy *p)
     close_listeners(p);
     loop_defer_cancel(&p->drained);
     users_free(p->env.users);
+    tunnels_free(p->env.tunnels);
     p->magic = 0;
     mem_free(p);
 }

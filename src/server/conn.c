@@ -34,10 +34,11 @@ enum { CONN_MAGIC = 0x636f6e6e, LINGER_US = 2000000, LINGER_READS = 16, KEEPALIV
  *   HEAD        bytes                             head timeout, caller closes
  *   HELD        owner                             owner (on_gone, on_timeout while sending)
  *   BODY        bytes, owner                      body timeout, caller closes
+ *   RAW         bytes, owner                      owner (its own clock), caller resets
  *   LINGER      caller closes                     LINGER_US
  *   DETACHED    owner                             owner
  *   DEAD        deferred call                     -            */
-enum conn_state { IDLE, HEAD, HELD, BODY, LINGER, DETACHED, DEAD };
+enum conn_state { IDLE, HEAD, HELD, BODY, RAW, LINGER, DETACHED, DEAD };
 
 struct conn {
     uint32_t magic;
@@ -48,7 +49,8 @@ struct conn {
     bool broken;      /* sending failed: the caller is gone */
     bool edge;        /* read event is edge-triggered */
     bool write_armed;
-    bool shut; /* LINGER: our side is closed */
+    bool shut;        /* our side is closed for writing */
+    bool shut_wanted; /* RAW: once the output is gone */
     int fd;
     struct conn_env *env;
     const struct conn_ops *ops;
@@ -74,7 +76,7 @@ static bool is_over(const struct conn *c)
 
 static bool wants_bytes(const struct conn *c)
 {
-    return c->state == IDLE || c->state == HEAD || (c->state == BODY && c->body_wanted);
+    return c->state == IDLE || c->state == HEAD || ((c->state == BODY || c->state == RAW) && c->body_wanted);
 }
 
 static void set_timeout(struct conn *c, int64_t us)
@@ -208,6 +210,10 @@ static void took_error(struct conn *c)
 /* Parses until an event hands the connection to its owner; what is left over then waits in `input`. */
 static void feed(struct conn *c, const char *bytes, size_t len)
 {
+    if (c->state == RAW) {
+        c->ops->on_body(c->arg, (struct slice){bytes, len});
+        return;
+    }
     while (len > 0 && wants_bytes(c)) {
         size_t used = 0;
         struct slice data;
@@ -266,7 +272,11 @@ static void pump_due(struct defer *defer)
 static void read_ended(struct conn *c)
 {
     c->half_closed = true;
-    if (c->state == IDLE || parse_eof(c->parse) != PARSE_ERROR) {
+    if (c->state == RAW) {
+        c->body_wanted = false;
+        set_edge(c, true);
+        c->ops->on_body_end(c->arg, (struct slice){NULL, 0});
+    } else if (c->state == IDLE || parse_eof(c->parse) != PARSE_ERROR) {
         conn_close(c, false);
     } else {
         set_edge(c, true); /* an end of file would be reported for ever */
@@ -276,7 +286,7 @@ static void read_ended(struct conn *c)
 
 static void read_failed(struct conn *c)
 {
-    if (c->state == BODY) {
+    if (c->state == BODY || c->state == RAW) {
         c->ops->on_gone(c->arg, CONN_RESET);
     } else {
         conn_close(c, false);
@@ -344,9 +354,35 @@ static void readable(evutil_socket_t fd, short what, void *arg)
     }
 }
 
+/* The clock is the owner's: silence is no fault here. */
+static void read_raw(struct conn *c, bool wanted)
+{
+    c->body_wanted = wanted;
+    if (wanted && buf_len(&c->input) > 0) {
+        loop_defer(c->env->loop, &c->pump, pump_due);
+    }
+    if (wanted) {
+        set_edge(c, false);
+    }
+}
+
+void conn_go_raw(struct conn *c)
+{
+    must_be(c, CONN_MAGIC);
+    must(c->state == HELD || c->state == BODY);
+    timer_clear(&c->timer);
+    c->state = RAW;
+    c->request_done = true;
+    c->body_wanted = false;
+}
+
 void conn_read_body(struct conn *c, bool wanted)
 {
     must_be(c, CONN_MAGIC);
+    if (c->state == RAW) {
+        read_raw(c, wanted);
+        return;
+    }
     if (c->request_done || is_over(c) || c->state == LINGER) {
         return;
     }
@@ -478,6 +514,22 @@ static void shut_down(struct conn *c)
     set_timeout(c, LINGER_US);
 }
 
+static void shut_if_wanted(struct conn *c)
+{
+    if (c->shut_wanted && !c->shut && !c->broken && buf_len(&c->output) == 0) {
+        c->shut = true;
+        shutdown(c->fd, SHUT_WR);
+    }
+}
+
+void conn_shut(struct conn *c)
+{
+    must_be(c, CONN_MAGIC);
+    must(c->state == RAW);
+    c->shut_wanted = true;
+    shut_if_wanted(c);
+}
+
 static void writable(evutil_socket_t fd, short what, void *arg)
 {
     struct conn *c = arg;
@@ -497,9 +549,10 @@ static void writable(evutil_socket_t fd, short what, void *arg)
         shut_down(c);
         return;
     }
-    if (c->state == HELD || (c->state == BODY && !c->body_wanted)) {
+    if (c->state == HELD || c->state == RAW || (c->state == BODY && !c->body_wanted)) {
         timer_clear(&c->timer);
     }
+    shut_if_wanted(c);
     c->ops->on_drained(c->arg);
 }
 

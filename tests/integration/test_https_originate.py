@@ -134,4 +134,4 @@ def test_files_that_are_no_good_stop_the_start(rig, keys, words):
 
 def test_check_says_what_is_metered(rig):
     done = with_file(rig.directory, settings(), "--check")
-    assert done.returncode == 0 and "originate: callers say http://, each request takes a slot" in done.stdout
+    assert done.returncode == 0 and "originate: each request for http:// takes a slot" in done.stdout

@@ -131,7 +131,7 @@ START_TEST(a_description_says_what_is_paced_and_what_is_not)
         "8/s, one slot every 127.002 ms\n",
         "never more than 8 in any 1s\n",
         "at most 5 waiting, each at most 10s",
-        "only tunnels are paced: each CONNECT takes a slot; requests inside one tunnel are not counted\n",
+        "tunnel: each request inside a tunnel takes a slot",
         "no [redis]: this process alone keeps the rate\n",
         "hosts without a section (unlisted = pace): each host by itself, by [default]\n",
         "10/s, one slot every 101.602 ms\n",
@@ -141,6 +141,28 @@ START_TEST(a_description_says_what_is_paced_and_what_is_not)
     }
     free(text);
     conf_free(conf);
+}
+END_TEST
+
+START_TEST(a_description_says_how_https_is_counted)
+{
+    struct conf *conf = conf_load_good("[default]\nclient_cert = c.pem\n[destination a.com]\nhttps = originate\nca_file = a.pem\n"
+                                       "tunnel_h2 = refuse\n[destination b.com]\nhttps = originate\n");
+    char *text = conf_printed(conf, conf_describe);
+
+    ck_assert_str_eq(conf->policies[0]->ca_file, "a.pem");
+    ck_assert_str_eq(conf->policies[1]->client_cert, "c.pem");
+    ck_assert_ptr_null(conf->policies[1]->ca_file);
+    ck_assert_ptr_nonnull(strstr(text, "originate: each request for http:// takes a slot and leaves over TLS"));
+    ck_assert_ptr_nonnull(strstr(text, "tunnels that offer HTTP/2 are ended"));
+    ck_assert_ptr_nonnull(strstr(text, "of HTTP/2 in a tunnel and of pipelined requests only the turns are counted"));
+    ck_assert_ptr_nonnull(strstr(text, "a.pem\n"));
+    ck_assert_ptr_nonnull(strstr(text, "the system's certificates\n"));
+    free(text);
+    conf_free(conf);
+    conf_expect_warning("[destination a.com]\nca_file = a.pem\n", "has no effect with https = tunnel");
+    conf_expect("[destination a.com]\nhttps = originate\nclient_key = k.pem\n",
+                "f.ini:3: [destination a.com] client_key: a key without client_cert");
 }
 END_TEST
 
