@@ -19,6 +19,7 @@ enum unlisted_mode { UNLISTED_PACE, UNLISTED_PASS, UNLISTED_DENY };
 enum https_mode {
     HTTPS_TUNNEL,    /* callers do TLS through CONNECT */
     HTTPS_ORIGINATE, /* callers say http://, we speak TLS to the third party */
+    HTTPS_INTERCEPT, /* callers CONNECT, and their TLS ends here */
 };
 /* What becomes of a tunnel whose caller offers HTTP/2, of which turns can't count every request. */
 enum tunnel_h2 { TUNNEL_H2_COUNT, TUNNEL_H2_REFUSE };
@@ -58,7 +59,7 @@ struct policy {
     int64_t tunnel_idle_us;      /* longest silence in a tunnel */
     int64_t max_connections;     /* to one origin */
 
-    bool sni_check;            /* the ClientHello in a tunnel must name the CONNECT host */
+    bool sni_check; /* the ClientHello in a tunnel must name the CONNECT host */
     enum tunnel_h2 tunnel_h2;
     int64_t tunnel_max_age_us; /* 0 = any */
     int64_t max_tunnels;       /* metered ones at once, in this process */
@@ -102,6 +103,7 @@ struct proxy_conf {
     enum log_level log_level;
     enum log_format log_format;
     char *log_file; /* NULL = standard error */
+    char *ca_dir;   /* where `sluice ca init` put the CA; NULL = none */
 };
 
 struct redis_conf {

@@ -11,7 +11,7 @@ struct client_hello {
     bool has_sni;
     bool bad_sni; /* there is one, but it is empty, too long, or no text */
     bool offers_h2;
-    bool early_data; /* the first request may come before the handshake's end */
+    bool early_data;           /* the first request may come before the handshake's end */
     char sni[HELLO_SNI_BYTES]; /* lower case, without trailing dot */
 };
 

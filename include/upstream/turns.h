@@ -3,8 +3,8 @@
 /*
  * Counts requests inside a tunnel without opening it. Pure: bytes in, verdicts out; no clock, no descriptor.
  *
- *   caller's bytes -> turns_caller() -> so many may pass; the rest passes, needs more bytes to be judged, or begins a turn
- *   server's bytes -> turns_server()    always pass
+ *   caller's bytes -> turns_caller() -> so many may pass; the rest passes, needs more bytes to be judged, or begins a
+ * turn server's bytes -> turns_server()    always pass
  */
 #include "base/buf.h"
 #include "upstream/hello.h"
@@ -33,9 +33,9 @@ struct turns {
     enum turns_kind kind;
     bool hello_bad; /* it begins like TLS, but its ClientHello can't be read */
     bool version_known, tls13;
-    bool finished; /* TLS 1.3: the caller's Finished has passed */
-    bool spoken;   /* the server has spoken since the last turn began: the caller's next word begins another */
-    bool small;    /* a record too small for a request has passed in this turn */
+    bool finished;      /* TLS 1.3: the caller's Finished has passed */
+    bool spoken;        /* the server has spoken since the last turn began: the caller's next word begins another */
+    bool small;         /* a record too small for a request has passed in this turn */
     size_t caller_left; /* of the record that the caller is in */
     struct turns_side server;
     struct buf server_hello;

@@ -22,7 +22,7 @@ struct origin {
     const char *host; /* lower case, no brackets */
     uint16_t port;
     bool tls;
-    bool fresh; /* a tunnel: a connection of its own, never pooled */
+    bool fresh;          /* a tunnel: a connection of its own, never pooled */
     struct trust *trust; /* internal: with tls, whom we trust and who we are */
 };
 

@@ -93,6 +93,9 @@ const char *conf_https_text(const struct policy *policy)
     case HTTPS_ORIGINATE:
         return refuse ? "originate: each request for http:// takes a slot and leaves over TLS; " TURNS H2_REFUSE
                       : "originate: each request for http:// takes a slot and leaves over TLS; " TURNS H2_COUNT;
+    case HTTPS_INTERCEPT:
+        return "intercept: each request inside a CONNECT takes a slot; its TLS ends here with a certificate of our CA, "
+               "and begins again, verified";
     }
     return "";
 }
@@ -110,7 +113,7 @@ static void describe_limits(const struct conf *conf, const struct policy *policy
          "connections:", "at most %" PRId64 " to one origin; %s to connect, %s to respond, %s of silence in a body",
          policy->max_connections, connect, response, body);
     line(out, "HTTPS:", "%s", conf_https_text(policy));
-    if (policy->https == HTTPS_ORIGINATE) {
+    if (policy->https != HTTPS_TUNNEL) {
         line(out, "trusted:", "%s", policy->ca_file != NULL ? policy->ca_file : "the system's certificates");
     }
     describe_outage(conf, policy, out);

@@ -40,7 +40,7 @@ static const char *const format_choices[] = {"logfmt", "json", NULL};
 static const char *const strict_choices[] = {"window", "gap", NULL};
 static const char *const down_choices[] = {"hold", "reserve", "reject", "open", NULL};
 static const char *const h2_choices[] = {"count", "refuse", NULL};
-static const char *const https_choices[] = {"tunnel", "originate", NULL};
+static const char *const https_choices[] = {"tunnel", "originate", "intercept", NULL};
 static const char *const switch_choices[] = {"off", "on", NULL};
 
 /* clang-format off */
@@ -84,6 +84,8 @@ static const struct key table[] = {
  "Form of a log line."},
 {IN_PROXY, "log_file", KEY_PATH, PROXY(log_file), "-", 0, 0, "file, - = standard error", NULL, false,
  "Where the log goes."},
+{IN_PROXY, "ca_dir", KEY_PATH, PROXY(ca_dir), NULL, 0, 0, "directory", NULL, false,
+ "The CA for https = intercept, as made by: sluice ca init --dir DIRECTORY."},
 
 {IN_REDIS, "url", KEY_URL, REDIS(url), NULL, 0, 0, "redis://, rediss:// or unix:/path", NULL, false,
  "The Redis that all replicas share. Not set: this process alone keeps the rates."},
@@ -139,7 +141,7 @@ static const struct key table[] = {
 {IN_POLICY, "max_connections", KEY_COUNT, POLICY(max_connections), "256", 1, 65535, "connections", NULL, true,
  "Connections to one origin at once."},
 {IN_POLICY, "https", KEY_CHOICE, POLICY(https), "tunnel", 0, 0, "choice", https_choices, true,
- "tunnel: callers CONNECT; originate: callers say http:// and TLS begins here, port 80 becomes 443."},
+ "tunnel: callers do TLS; originate: they say http://, TLS begins here; intercept: their TLS ends here, see ca_dir."},
 {IN_POLICY, "rewrite", KEY_SWITCH, POLICY(rewrite), "on", 0, 0, "choice", switch_choices, true,
  "With originate: https:// in Location becomes http://, and Secure leaves Set-Cookie, so that callers stay here."},
 {IN_POLICY, "ca_file", KEY_PATH, POLICY(ca_file), NULL, 0, 0, "PEM file", NULL, true,

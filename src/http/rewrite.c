@@ -1,8 +1,8 @@
 /*
  * A caller says http://api/ and we say https:// for it. A redirect to https://api/ would lead it away from us, to a TLS
  * of its own and past the rate; a cookie marked Secure would be kept but never sent back over http://. Both are mended
- * in the head that came, which only ever gets shorter. Nothing else is touched: links in bodies are the caller's affair,
- * and Strict-Transport-Security does not count over http:// (RFC 6797 section 8.1).
+ * in the head that came, which only ever gets shorter. Nothing else is touched: links in bodies are the caller's
+ * affair, and Strict-Transport-Security does not count over http:// (RFC 6797 section 8.1).
  */
 #include "http/rewrite.h"
 

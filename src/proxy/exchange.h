@@ -7,6 +7,7 @@
 #include "proxy/transfer.h"
 #include "proxy/tunnels.h"
 #include "proxy/verdict.h"
+#include "server/authority.h"
 #include "server/conn.h"
 #include "upstream/tunnel.h"
 #include "upstream/upstream.h"
@@ -25,6 +26,7 @@ struct proxy_env {
     struct conn_env conn;
     struct transfer_env transfer;
     struct tunnels *tunnels;
+    struct authority *authority; /* NULL: nothing is intercepted */
     bool draining;
     int64_t queued_bytes; /* request bytes held in user space by waiting exchanges */
 };
@@ -37,7 +39,10 @@ struct caller {
     struct proxy_env *env;
     struct conn *conn;
     struct exchange *exchange; /* NULL between requests */
-    bool over_limit;           /* accepted only to be told that there are too many */
+    bool inside;               /* an intercepted CONNECT: what comes is for this host */
+    char inside_host[TARGET_HOST_BYTES];
+    uint16_t inside_port;
+    bool over_limit; /* accepted only to be told that there are too many */
     void (*on_closed)(struct caller *caller);
 };
 
@@ -73,7 +78,8 @@ struct exchange {
     struct origin origin;
     bool paced;
     bool connect;
-    bool metered; /* a tunnel: turns inside it are paced, not the CONNECT */
+    bool intercept; /* a CONNECT whose TLS ends here */
+    bool metered;   /* a tunnel: turns inside it are paced, not the CONNECT */
     bool acquiring;
     enum parse_error bad_body; /* found while the first send was put together */
     unsigned redials;
@@ -84,6 +90,7 @@ struct exchange {
     struct acquire acquire;
     struct upstream *upstream; /* owned while held */
     struct transfer transfer;
+    SSL *callers_tls; /* owned, on its way to the caller's connection */
     struct tunnel *tunnel;
     struct relay *relay; /* instead of `tunnel` where bytes are looked at */
     struct tunnels_of *tunnels_of;

@@ -23,7 +23,7 @@
 
 enum { CALLER_MAGIC = 0x63616c6c, MAX_REDIALS = 3, PROBE_AFTER_US = 5000 };
 
-enum after { AFTER_NEXT, AFTER_FINISH, AFTER_CLOSE, AFTER_RESET };
+enum after { AFTER_NEXT, AFTER_FINISH, AFTER_CLOSE, AFTER_RESET, AFTER_SECURE };
 
 static void refuse(struct exchange *e, const struct refusal *refusal);
 static void go(struct exchange *e, struct mono now);
@@ -74,7 +74,8 @@ static void over(struct exchange *e, enum after after)
     }
     if (e->relay != NULL) {
         e->relay->over = true;
-        relay_fini(e->relay); /* timers and memory now, the struct with the exchange: its functions may be on the stack */
+        relay_fini(
+            e->relay); /* timers and memory now, the struct with the exchange: its functions may be on the stack */
         e->bytes_in = e->relay->to_upstream_bytes;
         e->bytes_out = e->relay->to_caller_bytes;
     }
@@ -89,6 +90,9 @@ static void over(struct exchange *e, enum after after)
     loop_defer(e->env->loop, &e->reap, reap_due);
     if (after == AFTER_NEXT && !e->env->draining) {
         conn_next(caller->conn);
+    } else if (after == AFTER_SECURE) {
+        conn_secure(caller->conn, shield_new(e->callers_tls));
+        e->callers_tls = NULL;
     } else if (after == AFTER_NEXT || after == AFTER_FINISH) {
         conn_finish(caller->conn);
     } else {
@@ -148,6 +152,27 @@ static void refuse_upstream(struct exchange *e, enum upstream_error error, const
     log_line(LOG_DEBUG, "upstream_failed", LOG_STR("host", e->origin.host),
              LOG_STR("why", detail != NULL ? detail : "-"), LOG_END);
     refuse(e, &refusal);
+}
+
+static const char established[] = "HTTP/1.1 200 Connection Established\r\n\r\n";
+
+/* Nothing is asked of the third party yet: its certificate is judged with the first request, and a refusal is HTTP. */
+static void go_intercept(struct exchange *e)
+{
+    struct caller *caller = e->caller;
+
+    snprintf(caller->inside_host, sizeof(caller->inside_host), "%s", e->target.host);
+    e->callers_tls = authority_server_side(e->env->authority, caller->inside_host);
+    if (e->callers_tls == NULL) {
+        refuse_as(e, VERDICT_NO_LEAF, NULL, 0);
+        return;
+    }
+    caller->inside = true;
+    caller->inside_port = e->target.port;
+    conn_send(caller->conn, established, sizeof(established) - 1);
+    e->verdict = VERDICT_INTERCEPT;
+    e->status = 200;
+    over(e, AFTER_SECURE);
 }
 
 static void answer_self(struct exchange *e)
@@ -313,7 +338,8 @@ static void h2_offered(void *arg)
     must_be(e, EXCHANGE_MAGIC);
     if (tunnels_first_h2(e->tunnels_of)) {
         log_line(LOG_WARN, "tunnel_h2", LOG_STR("destination", e->bucket_name), LOG_STR("host", e->target.host),
-                 LOG_STR("meaning", "callers offer HTTP/2: several requests may share one turn, so the rate may be exceeded"),
+                 LOG_STR("meaning",
+                         "callers offer HTTP/2: several requests may share one turn, so the rate may be exceeded"),
                  LOG_STR("cure", "HTTP/1.1 in the callers, or tunnel_h2 = refuse, or https = originate"), LOG_END);
     }
 }
@@ -469,8 +495,6 @@ static void go_tunnel(struct exchange *e, struct buf *to_caller)
 
 static void go_connect(struct exchange *e)
 {
-    static const char established[] = "HTTP/1.1 200 Connection Established\r\n\r\n";
-
     e->status = 200;
     conn_queue(e->caller->conn, established, sizeof(established) - 1);
     if (e->metered) {
@@ -573,6 +597,8 @@ static void on_request(void *arg, struct message *request)
         refuse_as(e, VERDICT_DRAINING, "try another replica", CLOCK_SECOND_US);
     } else if (exchange_queue_is_heavy(e, conn_input_bytes(caller->conn))) {
         refuse_as(e, VERDICT_QUEUED_BYTES, "[proxy] max_queued_bytes is reached", CLOCK_SECOND_US);
+    } else if (e->intercept) {
+        go_intercept(e);
     } else if (e->metered && !enter_tunnels(e)) {
         refuse_as(e, VERDICT_TUNNELS, "max_tunnels of this destination are open", CLOCK_SECOND_US);
     } else if (e->paced && !e->metered) {

@@ -32,8 +32,7 @@ void exchange_hold_bytes(struct exchange *e, size_t bytes)
 
 static size_t waiting_bytes(const struct exchange *e)
 {
-    return e->request->head_bytes + e->request->fields_count * sizeof(struct field) +
-           conn_input_bytes(e->caller->conn);
+    return e->request->head_bytes + e->request->fields_count * sizeof(struct field) + conn_input_bytes(e->caller->conn);
 }
 
 void exchange_set_state(struct exchange *e, enum exchange_state to)

@@ -118,6 +118,15 @@ bool proxy_load_users(struct proxy *p, struct err *err)
     return p->env.users != NULL;
 }
 
+bool proxy_load_authority(struct proxy *p, struct err *err)
+{
+    if (p->env.conf->proxy.ca_dir == NULL) {
+        return true;
+    }
+    p->env.authority = authority_load(p->env.conf->proxy.ca_dir, err);
+    return p->env.authority != NULL;
+}
+
 static void close_listeners(struct proxy *p)
 {
     for (unsigned i = 0; i < p->listeners_count; i++) {
@@ -199,6 +208,7 @@ void proxy_free(struct proxy *p)
     loop_defer_cancel(&p->drained);
     users_free(p->env.users);
     tunnels_free(p->env.tunnels);
+    authority_free(p->env.authority);
     p->magic = 0;
     mem_free(p);
 }

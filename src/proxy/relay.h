@@ -1,8 +1,9 @@
 #ifndef SLUICE_PROXY_RELAY_H
 #define SLUICE_PROXY_RELAY_H
 /*
- * Bytes both ways between a caller and a third party whose bytes can't be left to the kernel: because the requests among
- * them are counted (a metered tunnel), or because one of the two sides speaks TLS with us (an upgraded connection).
+ * Bytes both ways between a caller and a third party whose bytes can't be left to the kernel: because the requests
+ * among them are counted (a metered tunnel), or because one of the two sides speaks TLS with us (an upgraded
+ * connection).
  */
 #include "conf/policy.h"
 #include "server/conn.h"
@@ -49,8 +50,8 @@ struct relay {
     uint64_t to_upstream_bytes, to_caller_bytes;
 };
 
-/* Fill in what stands before "below". The caller's connection must be raw; bytes in `early` go to it first. Neither side
- * is closed by the relay. */
+/* Fill in what stands before "below". The caller's connection must be raw; bytes in `early` go to it first. Neither
+ * side is closed by the relay. */
 void relay_start(struct relay *relay, const struct buf *early);
 void relay_grant(struct relay *relay);
 /* From the caller's connection. */

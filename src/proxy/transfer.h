@@ -38,8 +38,8 @@ struct transfer {
     const struct policy *policy;
     void (*on_end)(struct transfer *transfer, enum transfer_end how); /* from the loop; once */
     struct rewrite rewrite; /* is_served NULL: the answer is passed on as it is */
-    const char *extra;                                                /* more response lines, or NULL */
-    bool must_close; /* the caller's connection ends with this answer */
+    const char *extra;      /* more response lines, or NULL */
+    bool must_close;        /* the caller's connection ends with this answer */
     /* below: for reading only */
     bool starting;
     bool request_sent; /* whole */

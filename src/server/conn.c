@@ -16,6 +16,7 @@
  */
 #include "server/conn.h"
 
+#include "base/log.h"
 #include "base/mem.h"
 
 #include <errno.h>
@@ -56,6 +57,9 @@ struct conn {
     const struct conn_ops *ops;
     void *arg;
     struct parse *parse;
+    struct shield *shield; /* NULL: no TLS */
+    struct buf sealed;     /* TLS: came before the filter was there */
+    struct buf clear;      /* TLS: queued, not yet encrypted */
     struct buf input;
     struct buf output;
     uint64_t sent_bytes;
@@ -68,6 +72,8 @@ struct conn {
 static void readable(evutil_socket_t fd, short what, void *arg);
 static void writable(evutil_socket_t fd, short what, void *arg);
 static void timer_due(struct timer *timer, struct mono now);
+static void unseal(struct conn *c, const char *bytes, size_t len);
+static void send_now(struct conn *c, const void *bytes, size_t len);
 
 static bool is_over(const struct conn *c)
 {
@@ -158,7 +164,7 @@ size_t conn_input_bytes(const struct conn *conn)
 
 size_t conn_output_bytes(const struct conn *conn)
 {
-    return buf_len(&conn->output);
+    return buf_len(&conn->output) + buf_len(&conn->clear);
 }
 
 uint64_t conn_sent_bytes(const struct conn *conn)
@@ -266,7 +272,16 @@ void conn_pump(struct conn *c)
 
 static void pump_due(struct defer *defer)
 {
-    conn_pump(container_of(defer, struct conn, pump));
+    struct conn *c = container_of(defer, struct conn, pump);
+
+    if (buf_len(&c->sealed) > 0) {
+        struct buf taken = c->sealed;
+        c->sealed = (struct buf){0};
+        unseal(c, buf_ptr(&taken), (size_t)buf_len(&taken));
+        buf_fini(&taken);
+    } else {
+        conn_pump(c);
+    }
 }
 
 static void read_ended(struct conn *c)
@@ -293,6 +308,85 @@ static void read_failed(struct conn *c)
     }
 }
 
+/* ---- TLS ---- */
+
+static void send_sealed(struct conn *c)
+{
+    shield_output(c->shield, &c->output);
+    if (!c->write_armed && !c->broken && buf_len(&c->output) > 0) {
+        send_now(c, NULL, 0);
+    }
+}
+
+/* Queued bytes and `bytes` become records in the output. */
+static void seal(struct conn *c, const void *bytes, size_t len)
+{
+    if (buf_len(&c->clear) > 0) {
+        struct buf clear = c->clear;
+        c->clear = (struct buf){0};
+        buf_add(&clear, bytes, len);
+        shield_send(c->shield, buf_ptr(&clear), buf_len(&clear));
+        buf_fini(&clear);
+    } else if (len > 0) {
+        shield_send(c->shield, bytes, len);
+    }
+    shield_output(c->shield, &c->output);
+}
+
+static void tls_failed(struct conn *c)
+{
+    char client[ADDR_TEXT_BYTES];
+
+    addr_format(&c->peer, false, client);
+    log_line(LOG_WARN, "caller_tls", LOG_STR("client", client), LOG_STR("why", shield_why(c->shield)),
+             LOG_STR("cure", "callers must trust our CA (sluice ca show), name the CONNECT host, and speak HTTP/1.1"),
+             LOG_END);
+    if (c->state == IDLE || c->state == HEAD) {
+        conn_finish(c);
+    } else {
+        c->ops->on_gone(c->arg, CONN_RESET);
+    }
+}
+
+static void unseal(struct conn *c, const char *bytes, size_t len)
+{
+    struct buf plain = {0};
+    enum shield_result result = shield_receive(c->shield, bytes, len, &plain);
+
+    send_sealed(c);
+    if (buf_len(&plain) > 0) {
+        feed(c, buf_ptr(&plain), buf_len(&plain));
+    }
+    buf_fini(&plain);
+    if (is_over(c) || c->state == LINGER || result == SHIELD_OK) {
+        return;
+    }
+    if (result == SHIELD_FAILED) {
+        tls_failed(c);
+    } else if (wants_bytes(c) && buf_len(&c->input) == 0) {
+        read_ended(c);
+    } else {
+        c->half_closed = true;
+    }
+}
+
+void conn_secure(struct conn *c, struct shield *shield)
+{
+    must_be(c, CONN_MAGIC);
+    must(c->state == HELD && c->request_done && c->shield == NULL);
+    c->shield = shield;
+    c->sealed = c->input;
+    c->input = (struct buf){0};
+    parse_reset(c->parse);
+    c->state = IDLE;
+    c->request_done = false;
+    set_timeout(c, c->env->head_timeout_us);
+    if (buf_len(&c->sealed) > 0) {
+        loop_defer(c->env->loop, &c->pump, pump_due);
+    }
+    set_edge(c, false);
+}
+
 static void read_some(struct conn *c)
 {
     if (buf_len(&c->input) > 0) {
@@ -300,7 +394,9 @@ static void read_some(struct conn *c)
         return;
     }
     ssize_t got = recv(c->fd, c->env->scratch, sizeof(c->env->scratch), 0);
-    if (got > 0) {
+    if (got > 0 && c->shield != NULL) {
+        unseal(c, c->env->scratch, (size_t)got);
+    } else if (got > 0) {
         feed(c, c->env->scratch, (size_t)got);
     } else if (got == 0) {
         read_ended(c);
@@ -418,6 +514,7 @@ static void write_failed(struct conn *c)
 {
     c->broken = true;
     buf_fini(&c->output);
+    buf_fini(&c->clear);
     if (c->write_armed) {
         event_del(&c->write_event);
         c->write_armed = false;
@@ -438,7 +535,7 @@ void conn_queue(struct conn *c, const void *bytes, size_t len)
 {
     must_be(c, CONN_MAGIC);
     if (!c->broken) {
-        buf_add(&c->output, bytes, len);
+        buf_add(c->shield != NULL ? &c->clear : &c->output, bytes, len);
     }
 }
 
@@ -474,7 +571,10 @@ void conn_send(struct conn *c, const void *bytes, size_t len)
     if (c->broken || is_over(c)) {
         return;
     }
-    if (c->write_armed) {
+    if (c->shield != NULL) {
+        seal(c, bytes, len);
+        send_sealed(c);
+    } else if (c->write_armed) {
         buf_add(&c->output, bytes, len);
     } else if (len + buf_len(&c->output) > 0) {
         send_now(c, bytes, len);
@@ -526,6 +626,11 @@ void conn_shut(struct conn *c)
 {
     must_be(c, CONN_MAGIC);
     must(c->state == RAW);
+    if (c->shield != NULL) {
+        seal(c, NULL, 0);
+        shield_end(c->shield);
+        send_sealed(c);
+    }
     c->shut_wanted = true;
     shut_if_wanted(c);
 }
@@ -601,6 +706,11 @@ void conn_finish(struct conn *c)
     if (c->broken) {
         return; /* gone_due closes it */
     }
+    if (c->shield != NULL) {
+        seal(c, NULL, 0);
+        shield_end(c->shield);
+        shield_output(c->shield, &c->output);
+    }
     if (buf_len(&c->output) > 0) {
         if (!c->write_armed) {
             send_now(c, NULL, 0);
@@ -624,6 +734,9 @@ static void reap_due(struct defer *defer)
     c->ops->on_closed(c->arg);
     c->magic = 0;
     parse_free(c->parse);
+    shield_free(c->shield);
+    buf_fini(&c->sealed);
+    buf_fini(&c->clear);
     buf_fini(&c->input);
     buf_fini(&c->output);
     mem_free(c);
@@ -662,7 +775,7 @@ void conn_close(struct conn *c, bool reset)
 int conn_detach(struct conn *c, struct buf *early, struct buf *unsent)
 {
     must_be(c, CONN_MAGIC);
-    must(!is_over(c));
+    must(!is_over(c) && c->shield == NULL);
     unwatch(c);
     *early = c->input;
     *unsent = c->output;

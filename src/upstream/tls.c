@@ -108,7 +108,8 @@ static bool load_identity(struct trust *trust, const struct policy *policy, stru
     trust->identity = SSL_CTX_new(TLS_client_method());
     must(trust->identity != NULL);
     return is_good(policy, "client_cert", cert, SSL_CTX_use_certificate_chain_file(trust->identity, cert) == 1, err) &&
-           is_good(policy, "client_key", key, SSL_CTX_use_PrivateKey_file(trust->identity, key, SSL_FILETYPE_PEM) == 1, err);
+           is_good(policy, "client_key", key, SSL_CTX_use_PrivateKey_file(trust->identity, key, SSL_FILETYPE_PEM) == 1,
+                   err);
 }
 
 static void trust_free(struct trust *trust)
@@ -185,7 +186,8 @@ static bool show_identity(SSL_CTX *ctx, SSL_CTX *identity)
     STACK_OF(X509) *chain = NULL;
 
     SSL_CTX_get0_chain_certs(identity, &chain);
-    return SSL_CTX_use_cert_and_key(ctx, SSL_CTX_get0_certificate(identity), SSL_CTX_get0_privatekey(identity), chain, 1) == 1;
+    return SSL_CTX_use_cert_and_key(ctx, SSL_CTX_get0_certificate(identity), SSL_CTX_get0_privatekey(identity), chain,
+                                    1) == 1;
 }
 
 static CURLcode on_ssl_ctx(CURL *easy, void *ssl_ctx, void *arg)

@@ -12,7 +12,8 @@ struct trust;  /* one: what some policies have in common */
 struct trusts *tls_trusts_new(void);
 /* No easy handle set up with any of them may be left. */
 void tls_trusts_free(struct trusts *trusts);
-/* The policy's, read when it is first asked for; NULL and a line in `err` (which may be NULL) when a file is no good. */
+/* The policy's, read when it is first asked for; NULL and a line in `err` (which may be NULL) when a file is no good.
+ */
 struct trust *tls_trust_of(struct trusts *trusts, const struct policy *policy, struct err *err);
 /* Makes `easy` verify the peer, and its name, against our store, and show our certificate. */
 void tls_set_up(struct trust *trust, CURL *easy);

@@ -12,13 +12,13 @@
  *
  * TLS 1.3 dresses everything behind ServerHello up as type 23 (RFC 8446 section 5.2). The caller's Finished is told by
  * its size, 4 + 32 or 48 bytes and 17 of record overhead; once, and not where 0-RTT was offered. A record of up to 22
- * bytes holds an alert or a key update (19, 22) and no request, yet a request could be cut into such pieces, so only one
- * of them passes for free in each turn.
+ * bytes holds an alert or a key update (19, 22) and no request, yet a request could be cut into such pieces, so only
+ * one of them passes for free in each turn.
  *
- * Whatever is unclear is counted: an unreadable ServerHello makes it TLS 1.2, where every record of type 23 counts; bytes
- * that are no records count by direction alone. So the errors are on one side. One turn too many is counted where the
- * server speaks in the middle of an upload (100 Continue; session tickets of TLS 1.3), and where a client certificate is
- * shown in TLS 1.3. Too few are counted where requests do not wait for answers: HTTP/2, pipelining.
+ * Whatever is unclear is counted: an unreadable ServerHello makes it TLS 1.2, where every record of type 23 counts;
+ * bytes that are no records count by direction alone. So the errors are on one side. One turn too many is counted where
+ * the server speaks in the middle of an upload (100 Continue; session tickets of TLS 1.3), and where a client
+ * certificate is shown in TLS 1.3. Too few are counted where requests do not wait for answers: HTTP/2, pipelining.
  */
 #include "upstream/turns.h"
 

@@ -1,6 +1,6 @@
 /* links: src/upstream/turns.c src/upstream/hello.c src/base/buf.c src/base/mem.c src/base/must.c */
-/* A tunnel's bytes in both directions: each piece is a byte (high bit: the server speaks; else its length), then bytes. Never may more pass than came,
- * nor may the server's first word after a turn fail to make the next one count. */
+/* A tunnel's bytes in both directions: each piece is a byte (high bit: the server speaks; else its length), then bytes.
+ * Never may more pass than came, nor may the server's first word after a turn fail to make the next one count. */
 #include "upstream/turns.h"
 
 #include <stdlib.h>

@@ -97,17 +97,18 @@ START_TEST(what_can_be_no_hello_is_said_early)
         const char *bytes;
         size_t len;
     } others[] = {
-        {"\x16x", 2},                                 /* no version */
-        {"\x16\x03\x01\x00\x00", 5},                  /* an empty record */
-        {"\x16\x03\x01\xff\xff", 5},                  /* too long */
-        {"\x16\x03\x01\x00\x05\x02", 6},              /* a ServerHello */
-        {"\x16\x03\x01\x00\x05\x01\xff\xff\xff", 9},  /* 16 MiB */
+        {"\x16x", 2},                                     /* no version */
+        {"\x16\x03\x01\x00\x00", 5},                      /* an empty record */
+        {"\x16\x03\x01\xff\xff", 5},                      /* too long */
+        {"\x16\x03\x01\x00\x05\x02", 6},                  /* a ServerHello */
+        {"\x16\x03\x01\x00\x05\x01\xff\xff\xff", 9},      /* 16 MiB */
         {"\x16\x03\x01\x00\x01\x01\x17\x03\x03\0\1", 11}, /* data in its middle */
     };
     struct client_hello hello;
 
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-        ck_assert_msg(hello_read_client((const uint8_t *)others[i].bytes, others[i].len, &hello) == HELLO_BAD, "case %zu", i);
+        ck_assert_msg(hello_read_client((const uint8_t *)others[i].bytes, others[i].len, &hello) == HELLO_BAD,
+                      "case %zu", i);
     }
 }
 END_TEST

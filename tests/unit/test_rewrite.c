@@ -99,8 +99,7 @@ END_TEST
 
 START_TEST(other_fields_are_not_looked_at)
 {
-    static const char *const pairs[][2] = {
-        {"https://api.test/; Secure", "https://api.test/; Secure"}, {NULL, NULL}};
+    static const char *const pairs[][2] = {{"https://api.test/; Secure", "https://api.test/; Secure"}, {NULL, NULL}};
 
     check_all("Link", pairs);
     check_all("X-Location", pairs);
