@@ -389,8 +389,8 @@ void conn_secure(struct conn *c, struct shield *shield)
 
 static void read_some(struct conn *c)
 {
-    if (buf_len(&c->input) > 0) {
-        conn_pump(c);
+    if (buf_len(&c->input) + buf_len(&c->sealed) > 0) {
+        pump_due(&c->pump); /* what came first goes first */
         return;
     }
     ssize_t got = recv(c->fd, c->env->scratch, sizeof(c->env->scratch), 0);

@@ -1,10 +1,12 @@
 """https = originate: callers say http://, the third party hears TLS that was verified, and each request takes a slot."""
+import os
+
 import pytest
 
 from origin import most_in_window, ok, reply
 from pki import Pki, TlsOrigin
 from rig import free_port, ini, with_file
-from wire import request
+from wire import Ended, request
 
 
 @pytest.fixture
@@ -107,6 +109,41 @@ def test_bodies_larger_than_any_buffer_pass_both_ways(rig, pki):
     origin.fallback = echo
     caller = start(rig, pki, origin).caller()
     assert caller.send(request("POST", origin.url(), body=data)).response().body == data
+
+
+def test_an_upgraded_connection_carries_bytes_both_ways(rig, pki):
+    origin = rig.add(TlsOrigin(pki.issue()))
+
+    def switch(peer, _):
+        peer.send(b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\nhello")
+        while peer.buffer or peer.more():
+            peer.send(peer.take(len(peer.buffer)))
+        peer.close()
+
+    origin.on("/ws", switch)
+    sluice = start(rig, pki, origin)
+    caller = sluice.caller()
+    caller.send(request("GET", origin.url("/ws"), "Connection: upgrade", "Upgrade: echo"))
+    assert caller.head().status == 101 and caller.exactly(5) == b"hello"
+    for size in (1, 100, 300000):
+        data = os.urandom(size)
+        assert caller.send(data).exactly(size) == data
+    caller.close()
+    sluice.access(verdict="tunnel", status=101)
+
+
+def test_a_third_party_that_cuts_the_connection_is_not_taken_for_an_end(rig, pki):
+    origin = rig.add(TlsOrigin(pki.issue()))
+
+    def cut(peer, _):
+        peer.send(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhalf")
+        os.close(peer.sock.sock.detach())
+        peer.open = False
+
+    origin.on("/cut", cut)
+    caller = start(rig, pki, origin).caller()
+    with pytest.raises(Ended):
+        caller.get(origin.url("/cut"))
 
 
 def test_requests_on_one_connection_leave_at_the_rate(rig, pki):
