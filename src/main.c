@@ -1,4 +1,5 @@
 /* Boot in order, run, shut down in reverse. */
+#include "admin/ca.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
@@ -6,6 +7,7 @@
 #include "outbound/outbound.h"
 #include "proxy/proxy.h"
 #include "redis/link.h"
+#include "server/authority.h"
 #include "upstream/upstream.h"
 
 #include <curl/curl.h>
@@ -53,6 +55,7 @@ static void print_help(FILE *out)
           "  sluice -c FILE --check          check it, and print what would happen to each destination\n"
           "  sluice -c FILE --dump-config    print every setting in force\n"
           "  sluice --help-config            print every key with its type, default and meaning\n"
+          "  sluice ca init|show --dir DIR   the CA of https = intercept\n"
           "  sluice --version\n"
           "  sluice --help\n\n"
           "Callers then set HTTP_PROXY=http://127.0.0.1:3128 (and HTTPS_PROXY).\n"
@@ -162,8 +165,8 @@ static void log_destination(const struct policy *policy)
     snprintf(rate, sizeof(rate), "%" PRId64 "/%s", policy->rate.count, period);
     log_line(LOG_INFO, "destination", LOG_STR("label", policy->label), LOG_STR("rate", rate),
              LOG_STR("interval_ms", interval), LOG_INT("max_queue", policy->max_queue),
-             LOG_INT("max_wait_ms", policy->max_wait_us / CLOCK_MS_US),
-             LOG_STR("https", "tunnels only: one slot for each CONNECT"), LOG_END);
+             LOG_INT("max_wait_ms", policy->max_wait_us / CLOCK_MS_US), LOG_STR("https", conf_https_text(policy)),
+             LOG_END);
 }
 
 static void log_startup(const struct conf *conf)
@@ -261,21 +264,38 @@ static void boot_outbound(struct app *app)
     }
 }
 
-static bool boot_proxy(struct app *app, struct err *err)
+/* Files that TLS to the third parties needs: mistakes in them are told now, not at the first call. */
+static bool read_trust(const struct conf *conf, struct upstreams *upstreams, struct err *err)
 {
-    const struct proxy_conf *pc = &app->conf->proxy;
+    for (unsigned i = 0; i <= conf->policies_count; i++) {
+        const struct policy *policy = i < conf->policies_count ? conf->policies[i] : conf->fallback;
+        if (policy->https != HTTPS_TUNNEL && !upstreams_trust(upstreams, policy, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static struct upstreams *make_upstreams(const struct conf *conf, struct loop *loop)
+{
     const struct upstreams_conf upstreams = {
-        .private_mode = pc->private_mode,
-        .private_upstreams = pc->private_upstreams,
-        .private_upstreams_count = pc->private_upstreams_count,
-        .dns_ttl_us = pc->dns_ttl_us,
-        .dns_timeout_us = app->conf->fallback->connect_timeout_us,
-        .resolver_threads = (unsigned)pc->resolver_threads,
+        .private_mode = conf->proxy.private_mode,
+        .private_upstreams = conf->proxy.private_upstreams,
+        .private_upstreams_count = conf->proxy.private_upstreams_count,
+        .dns_ttl_us = conf->proxy.dns_ttl_us,
+        .dns_timeout_us = conf->fallback->connect_timeout_us,
+        .resolver_threads = (unsigned)conf->proxy.resolver_threads,
     };
 
-    app->upstreams = upstreams_new(app->loop, &upstreams);
+    return upstreams_new(loop, &upstreams);
+}
+
+static bool boot_proxy(struct app *app, struct err *err)
+{
+    app->upstreams = make_upstreams(app->conf, app->loop);
     app->proxy = proxy_new(app->loop, app->conf, app->outbound, app->upstreams, claim_descriptors(app->conf));
-    return proxy_load_users(app->proxy, err) && proxy_listen(app->proxy, err);
+    return read_trust(app->conf, app->upstreams, err) && proxy_load_users(app->proxy, err) &&
+           proxy_load_authority(app->proxy, err) && proxy_listen(app->proxy, err);
 }
 
 static void shut_down(struct app *app)
@@ -325,15 +345,39 @@ static int run(struct conf *conf)
     return EXIT_SUCCESS;
 }
 
+/* The files that the settings name are part of what is to be in order. */
+static int check(struct conf *conf)
+{
+    struct loop *loop = loop_new();
+    struct upstreams *upstreams = make_upstreams(conf, loop);
+    struct err err = {0};
+
+    conf_describe(conf, stdout);
+    bool good = read_trust(conf, upstreams, &err);
+    if (conf->proxy.ca_dir != NULL) {
+        struct authority *authority = authority_load(conf->proxy.ca_dir, &err);
+        good = authority != NULL && good;
+        authority_free(authority);
+    }
+    err_print(&err, "sluice: ");
+    err_fini(&err);
+    upstreams_free(upstreams);
+    loop_free(loop);
+    conf_free(conf);
+    return good ? EXIT_SUCCESS : EXIT_BAD_CONFIG;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "ca") == 0) {
+        return ca_command(argc - 1, argv + 1);
+    }
     struct options options = parse_options(argc, argv);
     struct conf *conf = load_conf(options.file);
 
     switch (options.action) {
     case ACTION_CHECK:
-        conf_describe(conf, stdout);
-        break;
+        return check(conf);
     case ACTION_DUMP:
         conf_dump(conf, stdout);
         break;

@@ -18,6 +18,8 @@ void conf_free(struct conf *conf);
 void conf_dump(const struct conf *conf, FILE *out);
 /* Per destination: hosts, interval, limits, how HTTPS is seen, what happens without Redis; for --check and startup. */
 void conf_describe(const struct conf *conf, FILE *out);
+/* What is metered of a destination's HTTPS, in one sentence. */
+const char *conf_https_text(const struct policy *policy);
 /* Every key with type, default, range and help, from the key table. */
 void conf_help(FILE *out);
 

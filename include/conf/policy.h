@@ -15,6 +15,14 @@
 enum on_redis_down { REDIS_DOWN_HOLD, REDIS_DOWN_RESERVE, REDIS_DOWN_REJECT, REDIS_DOWN_OPEN };
 enum strict_mode { STRICT_WINDOW, STRICT_GAP };
 enum unlisted_mode { UNLISTED_PACE, UNLISTED_PASS, UNLISTED_DENY };
+/* How a destination is spoken to over TLS. */
+enum https_mode {
+    HTTPS_TUNNEL,    /* callers do TLS through CONNECT */
+    HTTPS_ORIGINATE, /* callers say http://, we speak TLS to the third party */
+    HTTPS_INTERCEPT, /* callers CONNECT, and their TLS ends here */
+};
+/* What becomes of a tunnel whose caller offers HTTP/2, of which turns can't count every request. */
+enum tunnel_h2 { TUNNEL_H2_COUNT, TUNNEL_H2_REFUSE };
 enum private_mode { PRIVATE_DENY, PRIVATE_ALLOW, PRIVATE_LIST };
 
 /* One entry of `hosts`. */
@@ -50,6 +58,17 @@ struct policy {
     int64_t upstream_idle_us;    /* how long an unused connection is kept */
     int64_t tunnel_idle_us;      /* longest silence in a tunnel */
     int64_t max_connections;     /* to one origin */
+
+    bool sni_check; /* the ClientHello in a tunnel must name the CONNECT host */
+    enum tunnel_h2 tunnel_h2;
+    int64_t tunnel_max_age_us; /* 0 = any */
+    int64_t max_tunnels;       /* metered ones at once, in this process */
+
+    enum https_mode https;
+    bool rewrite;      /* HTTPS_ORIGINATE: Location and Set-Cookie are made fit for http:// */
+    char *ca_file;     /* NULL = the system's certificates */
+    char *client_cert; /* NULL = none */
+    char *client_key;  /* NULL = in client_cert's file */
 };
 
 struct policy *policy_get(struct policy *policy);
@@ -84,6 +103,7 @@ struct proxy_conf {
     enum log_level log_level;
     enum log_format log_format;
     char *log_file; /* NULL = standard error */
+    char *ca_dir;   /* where `sluice ca init` put the CA; NULL = none */
 };
 
 struct redis_conf {

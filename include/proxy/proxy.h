@@ -16,6 +16,8 @@ struct proxy *proxy_new(struct loop *loop, const struct conf *conf, struct outbo
 bool proxy_listen(struct proxy *proxy, struct err *err) MUST_CHECK;
 /* Reads the htpasswd file of [proxy] auth, if any. */
 bool proxy_load_users(struct proxy *proxy, struct err *err) MUST_CHECK;
+/* Reads the CA of [proxy] ca_dir, if any. */
+bool proxy_load_authority(struct proxy *proxy, struct err *err) MUST_CHECK;
 /* No new connections; waiting exchanges get their turn until drain_timeout, then 503; `done` comes when nobody is left.
  */
 void proxy_drain(struct proxy *proxy, void (*done)(void *arg), void *arg);

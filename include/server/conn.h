@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/loop.h"
 #include "http/parse.h"
+#include "server/shield.h"
 
 struct conn;
 
@@ -83,6 +84,15 @@ void conn_next(struct conn *conn);
 void conn_finish(struct conn *conn);
 /* Closes now; `reset`: so that the caller sees that the answer is broken off. */
 void conn_close(struct conn *conn, bool reset);
+
+/* After CONNECT: TLS from here on, and HTTP inside it. Takes `shield`; what came too early is its first input. As
+ * conn_next(), with the head's time for the handshake too. */
+void conn_secure(struct conn *conn, struct shield *shield);
+/* For a relay: no HTTP from here on. Bytes come by on_body while conn_read_body() says so, the caller's half-close by
+ * on_body_end; conn_send() and on_drained as before. Ends with conn_finish() or conn_close(). */
+void conn_go_raw(struct conn *conn);
+/* Raw: once everything is sent our side is closed for writing; the caller may go on. */
+void conn_shut(struct conn *conn);
 
 /* For a tunnel: the descriptor, no longer watched; what was read too early moves to `early`, unsent output to `unsent`.
  * Afterwards only conn_close(). */

@@ -9,6 +9,7 @@
  *                                          -> owner sends and receives -> release or close
  */
 #include "base/addr.h"
+#include "base/err.h"
 #include "base/loop.h"
 #include "conf/policy.h"
 
@@ -21,7 +22,8 @@ struct origin {
     const char *host; /* lower case, no brackets */
     uint16_t port;
     bool tls;
-    bool fresh; /* a tunnel: a connection of its own, never pooled */
+    bool fresh;          /* a tunnel: a connection of its own, never pooled */
+    struct trust *trust; /* internal: with tls, whom we trust and who we are */
 };
 
 /* X(name, HTTP status, RFC 9209 error, text for the caller without inner addresses) */
@@ -33,7 +35,13 @@ struct origin {
     X(TIMEOUT, 504, "connection_timeout", "the third party did not accept the connection in time")                     \
     X(UNREACHABLE, 502, "destination_unavailable", "the third party can't be reached")                                 \
     X(TLS, 502, "tls_protocol_error", "the TLS handshake with the third party failed")                                 \
-    X(CERTIFICATE, 502, "tls_certificate_error", "the third party's certificate is not valid for it")                  \
+    X(CERTIFICATE, 502, "tls_certificate_error", "the third party's certificate is not valid")                         \
+    X(EXPIRED, 502, "tls_certificate_error", "the third party's certificate has expired")                              \
+    X(NOT_YET_VALID, 502, "tls_certificate_error", "the third party's certificate is not valid yet")                   \
+    X(SELF_SIGNED, 502, "tls_certificate_error", "the third party's certificate is self-signed; see ca_file")          \
+    X(UNKNOWN_CA, 502, "tls_certificate_error", "the third party's certificate is by an unknown issuer; see ca_file")  \
+    X(WRONG_NAME, 502, "tls_certificate_error", "the third party's certificate is for another name")                   \
+    X(TRUST, 502, "proxy_configuration_error", "ca_file, client_cert or client_key of this proxy can't be read")       \
     X(RESOURCES, 503, "proxy_internal_error", "no descriptors or memory left for another connection")
 enum upstream_error {
     UPSTREAM_OK,
@@ -68,6 +76,10 @@ struct upstream_ops {
     void (*on_writable)(void *arg);
     void (*on_closed)(void *arg); /* only while upstream_watch_close() is in force: closed, or unasked bytes came */
 };
+
+/* Reads the files that the policy's TLS needs (ca_file, client_cert, client_key), so that mistakes in them show at
+ * start. Afterwards, and for policies that come later, they are read when first needed. */
+bool upstreams_trust(struct upstreams *upstreams, const struct policy *policy, struct err *err) MUST_CHECK;
 
 struct upstreams *upstreams_new(struct loop *loop, const struct upstreams_conf *conf);
 /* All connections must be released or closed, all acquires over. */

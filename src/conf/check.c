@@ -191,6 +191,28 @@ static void check_reach(const struct subject *subject)
     }
 }
 
+/* Settings of the TLS that we speak ourselves mean nothing where the caller speaks it. */
+static void check_tls(const struct subject *subject)
+{
+    static const char *const ours[][2] = {
+        {"ca_file", NULL}, {"client_cert", NULL}, {"client_key", NULL}, {"rewrite", NULL}};
+    static const char *const https[] = {"https", NULL};
+    const struct policy *policy = subject->policy;
+    struct place place;
+
+    if (policy->client_key != NULL && policy->client_cert == NULL && place_of(subject, ours[2], &place)) {
+        report_error(&place, "a key without client_cert");
+    }
+    if (policy->https == HTTPS_INTERCEPT && subject->conf->proxy.ca_dir == NULL && place_of(subject, https, &place)) {
+        report_error(&place, "intercept needs ca_dir in [proxy]; make a CA with: sluice ca init --dir DIR");
+    }
+    for (size_t i = 0; policy->https == HTTPS_TUNNEL && i < sizeof ours / sizeof ours[0]; i++) {
+        if (policy->hosts_count > 0 && place_of(subject, ours[i], &place)) {
+            report_warning(&place, "has no effect with https = tunnel");
+        }
+    }
+}
+
 static void check_policy(const struct subject *subject)
 {
     check_horizon(subject);
@@ -199,6 +221,7 @@ static void check_policy(const struct subject *subject)
     check_gap(subject);
     check_wait(subject);
     check_outage(subject);
+    check_tls(subject);
 }
 
 static void check_redis(const struct conf *conf, const struct section *section, struct report *report)

@@ -78,6 +78,28 @@ static void describe_outage(const struct conf *conf, const struct policy *policy
     }
 }
 
+/* Both halves of a tunnel's truth, by tunnel_h2. */
+#define TURNS "each request inside a tunnel takes a slot, told by whose turn it is to speak; the CONNECT takes none; "
+#define H2_COUNT "of HTTP/2 in a tunnel and of pipelined requests only the turns are counted"
+#define H2_REFUSE "tunnels that offer HTTP/2 are ended; of pipelined requests only the turns are counted"
+
+const char *conf_https_text(const struct policy *policy)
+{
+    bool refuse = policy->tunnel_h2 == TUNNEL_H2_REFUSE;
+
+    switch (policy->https) {
+    case HTTPS_TUNNEL:
+        return refuse ? "tunnel: " TURNS H2_REFUSE : "tunnel: " TURNS H2_COUNT;
+    case HTTPS_ORIGINATE:
+        return refuse ? "originate: each request for http:// takes a slot and leaves over TLS; " TURNS H2_REFUSE
+                      : "originate: each request for http:// takes a slot and leaves over TLS; " TURNS H2_COUNT;
+    case HTTPS_INTERCEPT:
+        return "intercept: each request inside a CONNECT takes a slot; its TLS ends here with a certificate of our CA, "
+               "and begins again, verified";
+    }
+    return "";
+}
+
 static void describe_limits(const struct conf *conf, const struct policy *policy, FILE *out)
 {
     char connect[32], response[32], body[32];
@@ -90,8 +112,10 @@ static void describe_limits(const struct conf *conf, const struct policy *policy
     line(out,
          "connections:", "at most %" PRId64 " to one origin; %s to connect, %s to respond, %s of silence in a body",
          policy->max_connections, connect, response, body);
-    line(out,
-         "HTTPS:", "only tunnels are paced: each CONNECT takes a slot; requests inside one tunnel are not counted");
+    line(out, "HTTPS:", "%s", conf_https_text(policy));
+    if (policy->https != HTTPS_TUNNEL) {
+        line(out, "trusted:", "%s", policy->ca_file != NULL ? policy->ca_file : "the system's certificates");
+    }
     describe_outage(conf, policy, out);
 }
 

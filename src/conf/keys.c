@@ -39,6 +39,8 @@ static const char *const level_choices[] = {"debug", "info", "warn", "error", NU
 static const char *const format_choices[] = {"logfmt", "json", NULL};
 static const char *const strict_choices[] = {"window", "gap", NULL};
 static const char *const down_choices[] = {"hold", "reserve", "reject", "open", NULL};
+static const char *const h2_choices[] = {"count", "refuse", NULL};
+static const char *const https_choices[] = {"tunnel", "originate", "intercept", NULL};
 static const char *const switch_choices[] = {"off", "on", NULL};
 
 /* clang-format off */
@@ -82,6 +84,8 @@ static const struct key table[] = {
  "Form of a log line."},
 {IN_PROXY, "log_file", KEY_PATH, PROXY(log_file), "-", 0, 0, "file, - = standard error", NULL, false,
  "Where the log goes."},
+{IN_PROXY, "ca_dir", KEY_PATH, PROXY(ca_dir), NULL, 0, 0, "directory", NULL, false,
+ "The CA for https = intercept, as made by: sluice ca init --dir DIRECTORY."},
 
 {IN_REDIS, "url", KEY_URL, REDIS(url), NULL, 0, 0, "redis://, rediss:// or unix:/path", NULL, false,
  "The Redis that all replicas share. Not set: this process alone keeps the rates."},
@@ -126,8 +130,26 @@ static const struct key table[] = {
  "How long an unused connection to the third party is kept."},
 {IN_POLICY, "tunnel_idle", KEY_DURATION, POLICY(tunnel_idle_us), "10m", 10 * MS, DAY, "duration", NULL, true,
  "Longest silence in a CONNECT tunnel."},
+{IN_POLICY, "tunnel_max_age", KEY_DURATION, POLICY(tunnel_max_age_us), "0s", 0, 30 * DAY, "duration", NULL, true,
+ "Longest life of a metered tunnel. 0: any."},
+{IN_POLICY, "max_tunnels", KEY_COUNT, POLICY(max_tunnels), "1000", 1, 1000000, "tunnels", NULL, true,
+ "Metered tunnels at once in this process; one more is refused with 503."},
+{IN_POLICY, "tunnel_h2", KEY_CHOICE, POLICY(tunnel_h2), "count", 0, 0, "choice", h2_choices, true,
+ "Callers that offer HTTP/2 inside a tunnel: count: by turns, each may hold several requests; refuse: end the tunnel."},
+{IN_POLICY, "sni_check", KEY_SWITCH, POLICY(sni_check), "on", 0, 0, "choice", switch_choices, true,
+ "A tunnel whose TLS asks for another host than its CONNECT is ended."},
 {IN_POLICY, "max_connections", KEY_COUNT, POLICY(max_connections), "256", 1, 65535, "connections", NULL, true,
  "Connections to one origin at once."},
+{IN_POLICY, "https", KEY_CHOICE, POLICY(https), "tunnel", 0, 0, "choice", https_choices, true,
+ "tunnel: callers do TLS; originate: they say http://, TLS begins here; intercept: their TLS ends here, see ca_dir."},
+{IN_POLICY, "rewrite", KEY_SWITCH, POLICY(rewrite), "on", 0, 0, "choice", switch_choices, true,
+ "With originate: https:// in Location becomes http://, and Secure leaves Set-Cookie, so that callers stay here."},
+{IN_POLICY, "ca_file", KEY_PATH, POLICY(ca_file), NULL, 0, 0, "PEM file", NULL, true,
+ "Certificates trusted for the third party. Not set, or -: those of the system."},
+{IN_POLICY, "client_cert", KEY_PATH, POLICY(client_cert), NULL, 0, 0, "PEM file", NULL, true,
+ "Certificate (and chain) that we show to a third party that asks for one."},
+{IN_POLICY, "client_key", KEY_PATH, POLICY(client_key), NULL, 0, 0, "PEM file", NULL, true,
+ "The key of client_cert. Not set: it is in the same file."},
 };
 /* clang-format on */
 

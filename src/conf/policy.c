@@ -37,6 +37,11 @@ struct policy *policy_new(const char *label, unsigned line)
     return policy;
 }
 
+static char *copy(const char *text)
+{
+    return text != NULL ? mem_strdup(text) : NULL;
+}
+
 struct policy *policy_inherit(const struct policy *from, const char *label, unsigned line)
 {
     must_be(from, POLICY_MAGIC);
@@ -48,6 +53,9 @@ struct policy *policy_inherit(const struct policy *from, const char *label, unsi
     policy->line = line;
     policy->hosts = NULL;
     policy->hosts_count = 0;
+    policy->ca_file = copy(from->ca_file);
+    policy->client_cert = copy(from->client_cert);
+    policy->client_key = copy(from->client_key);
     return policy;
 }
 
@@ -71,6 +79,9 @@ void policy_put(struct policy *policy)
     }
     mem_free(policy->hosts);
     mem_free(policy->label);
+    mem_free(policy->ca_file);
+    mem_free(policy->client_cert);
+    mem_free(policy->client_key);
     policy->magic = ~POLICY_MAGIC;
     mem_free(policy);
 }

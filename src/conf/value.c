@@ -337,5 +337,6 @@ void proxy_conf_fini(struct proxy_conf *proxy)
     mem_free(proxy->allow_clients);
     mem_free(proxy->private_upstreams);
     mem_free(proxy->log_file);
+    mem_free(proxy->ca_dir);
     memset(proxy, 0, sizeof *proxy);
 }

@@ -25,16 +25,19 @@ void access_log_exchange(const struct exchange *e, struct mono now)
     struct mono left = e->released.us != 0 ? e->released : now;
     int64_t upstream_us = e->released.us != 0 ? mono_diff(now, e->released) : 0;
 
+    int64_t waited_us = e->metered ? e->turns_waited_us : mono_diff(left, e->arrived);
+    bool turns = e->metered && e->relay != NULL;
+    struct log_field detail = e->detail != NULL ? LOG_STR("detail", e->detail) : LOG_END;
+
     addr_format(conn_peer(e->caller->conn), false, client);
     format_target(e, target);
-    log_line(e->verdict == VERDICT_FORWARDED || e->verdict == VERDICT_TUNNEL ? LOG_INFO : LOG_WARN, "access",
-             LOG_STR("client", client), LOG_STR("destination", e->policy != NULL ? e->bucket_name : "-"),
-             LOG_SLICE("method", e->request->method), LOG_STR("target", target), LOG_INT("status", e->status),
-             LOG_INT("bytes_in", e->bytes_in), LOG_INT("bytes_out", e->bytes_out),
-             LOG_INT("wait_ms", mono_diff(left, e->arrived) / CLOCK_MS_US),
+    log_line(e->verdict <= VERDICT_INTERCEPT ? LOG_INFO : LOG_WARN, "access", LOG_STR("client", client),
+             LOG_STR("destination", e->policy != NULL ? e->bucket_name : "-"), LOG_SLICE("method", e->request->method),
+             LOG_STR("target", target), LOG_INT("status", e->status), LOG_INT("bytes_in", e->bytes_in),
+             LOG_INT("bytes_out", e->bytes_out), LOG_INT("wait_ms", waited_us / CLOCK_MS_US),
              LOG_INT("upstream_ms", upstream_us / CLOCK_MS_US),
              LOG_STR("verdict", e->verdict_word != NULL ? e->verdict_word : verdict_word(e->verdict)),
-             e->detail != NULL ? LOG_STR("detail", e->detail) : LOG_END, LOG_END);
+             turns ? LOG_INT("turns", e->relay->turns.count) : detail, turns ? detail : LOG_END, LOG_END);
 }
 
 void access_log_refusal(const struct caller *caller, const struct refusal *refusal)

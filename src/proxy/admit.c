@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { PORT_HTTP = 80, PORT_HTTPS = 443 };
+
 static enum verdict refused(struct refusal *refusal, enum verdict verdict, const char *detail)
 {
     *refusal = (struct refusal){.verdict = verdict, .detail = detail};
@@ -59,23 +61,91 @@ static bool port_is_allowed(const struct proxy_conf *conf, uint16_t port)
     return false;
 }
 
+/* Where TLS begins here http://host is https://host, so a section for host:443 means both. */
+static struct policy *route_port(const struct conf *conf, const char *host, uint16_t port)
+{
+    struct policy *listed = conf_route(conf, host, port);
+
+    if (listed == NULL && port == PORT_HTTP) {
+        listed = conf_route(conf, host, PORT_HTTPS);
+        return listed != NULL && listed->https == HTTPS_ORIGINATE ? listed : NULL;
+    }
+    return listed;
+}
+
 /* A request for the proxy's own address, as an SDK sends it whose base_url points here, carries our port in Host; the
  * third party's is the default one. */
 static struct policy *route_direct(struct exchange *e)
 {
     if (e->target.port == addr_port(conn_local(e->caller->conn))) {
-        e->target.port = 80;
+        e->target.port = PORT_HTTP;
     }
-    return conf_route(e->env->conf, e->target.host, e->target.port);
+    return route_port(e->env->conf, e->target.host, e->target.port);
+}
+
+/* An unlisted host that passes at once has no settings of its own, hence no TLS of ours. */
+static bool originates(const struct exchange *e, const struct policy *listed)
+{
+    const struct conf *conf = e->env->conf;
+
+    if (listed == NULL && conf->proxy.unlisted == UNLISTED_PASS) {
+        return false;
+    }
+    return (listed != NULL ? listed : conf->fallback)->https == HTTPS_ORIGINATE;
+}
+
+static bool is_served(void *arg, const char *host, uint16_t port)
+{
+    const struct exchange *e = arg;
+
+    return originates(e, route_port(e->env->conf, host, port == PORT_HTTPS ? PORT_HTTP : port));
+}
+
+static size_t without_port(struct slice authority)
+{
+    size_t len = authority.len;
+
+    while (len > 0 && authority.ptr[len - 1] >= '0' && authority.ptr[len - 1] <= '9') {
+        len--;
+    }
+    return len > 1 && authority.ptr[len - 1] == ':' && authority.ptr[len - 2] != ':' ? len - 1 : authority.len;
+}
+
+/* The caller says http:// and means https://: a port it left out is the other one, and one it wrote must not reach the
+ * third party. */
+static void begin_tls(struct exchange *e)
+{
+    struct slice *authority = &e->target.authority;
+
+    e->origin.tls = true;
+    if (e->target.tls) {
+        return; /* it knows: nothing in the answer needs mending */
+    }
+    if (e->origin.port == PORT_HTTP) {
+        e->origin.port = PORT_HTTPS;
+        authority->len = without_port(*authority);
+    }
+    if (e->policy->rewrite) {
+        e->transfer.rewrite = (struct rewrite){is_served, e};
+    }
+}
+
+/* Of a target that names its host. */
+static struct policy *route_whole(const struct exchange *e)
+{
+    bool tls = e->connect || e->caller->inside;
+
+    return (tls ? conf_route : route_port)(e->env->conf, e->target.host, e->target.port);
 }
 
 static enum verdict route(struct exchange *e, struct refusal *refusal)
 {
     const struct conf *conf = e->env->conf;
-    bool direct = e->target.form == TARGET_ORIGIN || e->target.form == TARGET_ASTERISK;
-    struct policy *listed = direct ? route_direct(e) : conf_route(conf, e->target.host, e->target.port);
+    bool inside = e->caller->inside;
+    bool direct = !inside && (e->target.form == TARGET_ORIGIN || e->target.form == TARGET_ASTERISK);
+    struct policy *listed = direct ? route_direct(e) : route_whole(e);
 
-    if (listed == NULL && e->target.form == TARGET_ASTERISK) {
+    if (listed == NULL && direct && e->target.form == TARGET_ASTERISK) {
         return VERDICT_SELF;
     }
     if (listed == NULL && direct) {
@@ -89,11 +159,21 @@ static enum verdict route(struct exchange *e, struct refusal *refusal)
     if (listed == NULL && conf->proxy.unlisted == UNLISTED_DENY) {
         return refused(refusal, VERDICT_DENIED, "no [destination] lists this host, and [proxy] unlisted = deny");
     }
+    if (e->target.tls && !e->connect && !inside && !originates(e, listed)) {
+        return refused(refusal, VERDICT_HTTPS_URL,
+                       "ask for https:// by CONNECT (set HTTPS_PROXY to this proxy), or set https = originate for it");
+    }
     e->paced = listed != NULL || conf->proxy.unlisted == UNLISTED_PACE;
     e->policy = policy_get(listed != NULL ? listed : conf->fallback);
     e->bucket_name =
         listed != NULL ? mem_strdup(listed->label) : mem_printf("%s:%s", conf->fallback->label, e->target.host);
     e->origin = (struct origin){.host = e->target.host, .port = e->target.port, .fresh = e->connect};
+    e->intercept = e->connect && e->paced && e->policy->https == HTTPS_INTERCEPT;
+    e->metered = e->connect && e->paced && !e->intercept;
+    e->origin.tls = e->caller->inside;
+    if (!e->connect && !e->caller->inside && originates(e, listed)) {
+        begin_tls(e);
+    }
     return VERDICT_FORWARDED;
 }
 
@@ -121,9 +201,30 @@ static int64_t patience_us(const struct exchange *e)
     return least_us;
 }
 
+/* Inside an intercepted CONNECT everything is for its host, over TLS; a Host field that says otherwise is meant to get
+ * past a rule. */
+static enum verdict check_inside(struct exchange *e, struct refusal *refusal)
+{
+    const struct caller *caller = e->caller;
+    struct target *target = &e->target;
+    bool other_port = target->port != caller->inside_port && target->port != PORT_HTTP;
+
+    if (e->connect) {
+        return refused(refusal, VERDICT_BAD_REQUEST, "CONNECT inside CONNECT");
+    }
+    if (strcmp(target->host, caller->inside_host) != 0 || other_port ||
+        (target->form == TARGET_ABSOLUTE && !target->tls)) {
+        return refused(refusal, VERDICT_MISDIRECTED, "Host and the host of the CONNECT must agree");
+    }
+    target->port = caller->inside_port;
+    target->tls = true;
+    return VERDICT_FORWARDED;
+}
+
 enum verdict admit_exchange(struct exchange *e, struct refusal *refusal)
 {
-    enum verdict verdict = check_client(e, refusal);
+    /* who a caller is was settled with its CONNECT */
+    enum verdict verdict = e->caller->inside ? VERDICT_FORWARDED : check_client(e, refusal);
 
     if (verdict != VERDICT_FORWARDED) {
         return verdict;
@@ -134,10 +235,10 @@ enum verdict admit_exchange(struct exchange *e, struct refusal *refusal)
         e->target.host[0] = '\0';
         return refused(refusal, VERDICT_BAD_REQUEST, target_error_text(error));
     }
-    if (e->target.tls && !e->connect) {
-        return refused(refusal, VERDICT_HTTPS_URL, "ask for https:// by CONNECT: set HTTPS_PROXY to this proxy");
+    verdict = e->caller->inside ? check_inside(e, refusal) : VERDICT_FORWARDED;
+    if (verdict == VERDICT_FORWARDED) {
+        verdict = check_hops(e, refusal);
     }
-    verdict = check_hops(e, refusal);
     if (verdict == VERDICT_FORWARDED) {
         verdict = route(e, refusal);
     }

@@ -3,8 +3,11 @@
 /* Shared by the files that drive exchanges: a proxy has callers, a caller has at most one exchange. */
 #include "conf/policy.h"
 #include "outbound/outbound.h"
+#include "proxy/relay.h"
 #include "proxy/transfer.h"
+#include "proxy/tunnels.h"
 #include "proxy/verdict.h"
+#include "server/authority.h"
 #include "server/conn.h"
 #include "upstream/tunnel.h"
 #include "upstream/upstream.h"
@@ -22,6 +25,8 @@ struct proxy_env {
     struct users *users; /* NULL: nobody has to log in */
     struct conn_env conn;
     struct transfer_env transfer;
+    struct tunnels *tunnels;
+    struct authority *authority; /* NULL: nothing is intercepted */
     bool draining;
     int64_t queued_bytes; /* request bytes held in user space by waiting exchanges */
 };
@@ -34,7 +39,10 @@ struct caller {
     struct proxy_env *env;
     struct conn *conn;
     struct exchange *exchange; /* NULL between requests */
-    bool over_limit;           /* accepted only to be told that there are too many */
+    bool inside;               /* an intercepted CONNECT: what comes is for this host */
+    char inside_host[TARGET_HOST_BYTES];
+    uint16_t inside_port;
+    bool over_limit; /* accepted only to be told that there are too many */
     void (*on_closed)(struct caller *caller);
 };
 
@@ -43,7 +51,7 @@ struct caller {
  *   WAIT               pacer (near, release), upstream           deadline, caller gone, Redis gone, drain
  *   DIAL               upstream (unpaced)                        connect timeout, caller gone, drain
  *   TRANSFER           both sides                                response and body timeouts, caller gone, drain
- *   TUNNEL             both sides                                idle timeout, drain
+ *   TUNNEL             both sides, pacer (a turn)                idle timeout, drain, deadline of a turn
  *   OVER               -                                                                                            */
 #define EXCHANGE_STATES(X)                                                                                             \
     X(ADMIT, "admit")                                                                                                  \
@@ -70,6 +78,8 @@ struct exchange {
     struct origin origin;
     bool paced;
     bool connect;
+    bool intercept; /* a CONNECT whose TLS ends here */
+    bool metered;   /* a tunnel: turns inside it are paced, not the CONNECT */
     bool acquiring;
     enum parse_error bad_body; /* found while the first send was put together */
     unsigned redials;
@@ -80,7 +90,12 @@ struct exchange {
     struct acquire acquire;
     struct upstream *upstream; /* owned while held */
     struct transfer transfer;
+    SSL *callers_tls; /* owned, on its way to the caller's connection */
     struct tunnel *tunnel;
+    struct relay *relay; /* instead of `tunnel` where bytes are looked at */
+    struct tunnels_of *tunnels_of;
+    struct mono turn_began;
+    int64_t turns_waited_us;
     char *timing; /* Server-Timing line */
     struct mono arrived, released;
     struct wall arrived_wall;

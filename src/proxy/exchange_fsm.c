@@ -16,59 +16,18 @@
 #include "base/mem.h"
 #include "proxy/access_log.h"
 #include "proxy/admit.h"
+#include "proxy/exchange_state.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { CALLER_MAGIC = 0x63616c6c, EXCHANGE_MAGIC = 0x65786368, MAX_REDIALS = 3, PROBE_AFTER_US = 5000 };
+enum { CALLER_MAGIC = 0x63616c6c, MAX_REDIALS = 3, PROBE_AFTER_US = 5000 };
 
-enum after { AFTER_NEXT, AFTER_FINISH, AFTER_CLOSE, AFTER_RESET };
-
-static const char *state_names[] = {
-#define X(state, name) [EXCHANGE_##state] = name,
-    EXCHANGE_STATES(X)
-#undef X
-};
+enum after { AFTER_NEXT, AFTER_FINISH, AFTER_CLOSE, AFTER_RESET, AFTER_SECURE };
 
 static void refuse(struct exchange *e, const struct refusal *refusal);
 static void go(struct exchange *e, struct mono now);
-
-/* ---- states ---- */
-
-static bool move_is_legal(enum exchange_state from, enum exchange_state to)
-{
-    static const unsigned legal[] = {
-        [EXCHANGE_ADMIT] = 1U << EXCHANGE_WAIT | 1U << EXCHANGE_DIAL | 1U << EXCHANGE_OVER,
-        [EXCHANGE_WAIT] = 1U << EXCHANGE_TRANSFER | 1U << EXCHANGE_TUNNEL | 1U << EXCHANGE_OVER,
-        [EXCHANGE_DIAL] = 1U << EXCHANGE_TRANSFER | 1U << EXCHANGE_TUNNEL | 1U << EXCHANGE_OVER,
-        /* back: the connection was dead before any byte left */
-        [EXCHANGE_TRANSFER] = 1U << EXCHANGE_WAIT | 1U << EXCHANGE_DIAL | 1U << EXCHANGE_TUNNEL | 1U << EXCHANGE_OVER,
-        [EXCHANGE_TUNNEL] = 1U << EXCHANGE_OVER,
-        [EXCHANGE_OVER] = 0,
-    };
-    return (legal[from] >> to & 1U) != 0;
-}
-
-/* What a waiting exchange holds in user space counts against max_queued_bytes. */
-static void hold_bytes(struct exchange *e, bool held)
-{
-    e->env->queued_bytes -= e->held_bytes;
-    e->held_bytes = 0;
-    if (held) {
-        e->held_bytes = (int64_t)(e->request->head_bytes + e->request->fields_count * sizeof(struct field) +
-                                  conn_input_bytes(e->caller->conn));
-    }
-    e->env->queued_bytes += e->held_bytes;
-}
-
-static void set_state(struct exchange *e, enum exchange_state to)
-{
-    must_be(e, EXCHANGE_MAGIC);
-    must(move_is_legal(e->state, to));
-    log_line(LOG_DEBUG, "exchange", LOG_STR("from", state_names[e->state]), LOG_STR("to", state_names[to]), LOG_END);
-    e->state = to;
-    hold_bytes(e, to == EXCHANGE_WAIT || to == EXCHANGE_DIAL);
-}
+static void end_tunnel(struct exchange *e, enum verdict verdict, const char *detail);
 
 static void reap_due(struct defer *defer)
 {
@@ -76,6 +35,10 @@ static void reap_due(struct defer *defer)
 
     message_free(e->request);
     transfer_fini(&e->transfer);
+    if (e->relay != NULL) {
+        relay_fini(e->relay);
+        mem_free(e->relay);
+    }
     mem_free(e->bucket_name);
     mem_free(e->timing);
     if (e->policy != NULL) {
@@ -105,9 +68,20 @@ static void over(struct exchange *e, enum after after)
         tunnel_free(e->tunnel);
         e->tunnel = NULL;
     }
+    if (e->tunnels_of != NULL) {
+        tunnels_leave(e->env->tunnels, e->tunnels_of);
+        e->tunnels_of = NULL;
+    }
+    if (e->relay != NULL) {
+        e->relay->over = true;
+        relay_fini(
+            e->relay); /* timers and memory now, the struct with the exchange: its functions may be on the stack */
+        e->bytes_in = e->relay->to_upstream_bytes;
+        e->bytes_out = e->relay->to_caller_bytes;
+    }
     timer_clear(&e->transfer.timer);
     timer_clear(&e->probe);
-    set_state(e, EXCHANGE_OVER);
+    exchange_set_state(e, EXCHANGE_OVER);
     if (e->bytes_out == 0) {
         e->bytes_out = conn_sent_bytes(caller->conn) - e->sent_before + conn_output_bytes(caller->conn);
     }
@@ -116,6 +90,9 @@ static void over(struct exchange *e, enum after after)
     loop_defer(e->env->loop, &e->reap, reap_due);
     if (after == AFTER_NEXT && !e->env->draining) {
         conn_next(caller->conn);
+    } else if (after == AFTER_SECURE) {
+        conn_secure(caller->conn, shield_new(e->callers_tls));
+        e->callers_tls = NULL;
     } else if (after == AFTER_NEXT || after == AFTER_FINISH) {
         conn_finish(caller->conn);
     } else {
@@ -171,9 +148,31 @@ static void refuse_upstream(struct exchange *e, enum upstream_error error, const
         .retry_after_us = error == UPSTREAM_BAD_RESOURCES ? CLOCK_SECOND_US : 0,
     };
 
+    e->detail = upstream_error_text(error);
     log_line(LOG_DEBUG, "upstream_failed", LOG_STR("host", e->origin.host),
              LOG_STR("why", detail != NULL ? detail : "-"), LOG_END);
     refuse(e, &refusal);
+}
+
+static const char established[] = "HTTP/1.1 200 Connection Established\r\n\r\n";
+
+/* Nothing is asked of the third party yet: its certificate is judged with the first request, and a refusal is HTTP. */
+static void go_intercept(struct exchange *e)
+{
+    struct caller *caller = e->caller;
+
+    snprintf(caller->inside_host, sizeof(caller->inside_host), "%s", e->target.host);
+    e->callers_tls = authority_server_side(e->env->authority, caller->inside_host);
+    if (e->callers_tls == NULL) {
+        refuse_as(e, VERDICT_NO_LEAF, NULL, 0);
+        return;
+    }
+    caller->inside = true;
+    caller->inside_port = e->target.port;
+    conn_send(caller->conn, established, sizeof(established) - 1);
+    e->verdict = VERDICT_INTERCEPT;
+    e->status = 200;
+    over(e, AFTER_SECURE);
 }
 
 static void answer_self(struct exchange *e)
@@ -254,7 +253,13 @@ static void acquire_failed(struct acquire *a, enum upstream_error error, const c
 
 static void waiter_near(struct waiter *waiter)
 {
-    acquire(container_of(waiter, struct exchange, waiter));
+    struct exchange *e = container_of(waiter, struct exchange, waiter);
+
+    if (e->state == EXCHANGE_TUNNEL) {
+        bucket_ready(waiter, true); /* a turn in a tunnel has its connection */
+    } else {
+        acquire(e);
+    }
 }
 
 static void waiter_release(struct waiter *waiter, struct mono now)
@@ -263,7 +268,13 @@ static void waiter_release(struct waiter *waiter, struct mono now)
 
     must_be(e, EXCHANGE_MAGIC);
     must(e->upstream != NULL);
-    go(e, now);
+    if (e->state == EXCHANGE_TUNNEL) {
+        exchange_hold_bytes(e, 0);
+        e->turns_waited_us += mono_diff(now, e->turn_began);
+        relay_grant(e->relay);
+    } else {
+        go(e, now);
+    }
 }
 
 static void waiter_give_up(struct waiter *waiter, enum give_up why)
@@ -271,7 +282,9 @@ static void waiter_give_up(struct waiter *waiter, enum give_up why)
     struct exchange *e = container_of(waiter, struct exchange, waiter);
 
     must_be(e, EXCHANGE_MAGIC);
-    if (why == GIVE_UP_DEADLINE) {
+    if (e->state == EXCHANGE_TUNNEL) {
+        end_tunnel(e, why == GIVE_UP_DEADLINE ? VERDICT_DEADLINE : VERDICT_REDIS_DOWN, "a turn inside the tunnel");
+    } else if (why == GIVE_UP_DEADLINE) {
         refuse_as(e, VERDICT_DEADLINE, "it waited as long as max_wait, or Prefer: wait, allows", CLOCK_SECOND_US);
     } else {
         refuse_as(e, VERDICT_REDIS_DOWN, "Redis is out of reach, and on_redis_down = reject", CLOCK_SECOND_US);
@@ -283,25 +296,106 @@ static const struct waiter_ops waiter_ops = {
 
 static void enqueue(struct exchange *e)
 {
-    static const enum verdict verdicts[] = {
-        [ENQUEUE_OK] = VERDICT_FORWARDED,
-        [ENQUEUE_FULL] = VERDICT_QUEUE_FULL,
-        [ENQUEUE_TOO_LONG] = VERDICT_WAIT_TOO_LONG,
-        [ENQUEUE_REDIS_DOWN] = VERDICT_REDIS_DOWN,
-    };
-    struct bucket *bucket = outbound_bucket(e->env->outbound, e->policy, e->bucket_name);
-    enum enqueue result = bucket_enqueue(bucket, &e->waiter, e->patience_us, &e->forecast);
-    struct refusal refusal = {
-        .verdict = verdicts[result],
-        .forecast = &e->forecast,
-        .retry_after_us = e->forecast.retry_after_us > 0 ? e->forecast.retry_after_us : CLOCK_SECOND_US,
-    };
+    struct refusal refusal = {.verdict = exchange_enter_queue(e), .forecast = &e->forecast};
 
-    if (result == ENQUEUE_OK) {
-        set_state(e, EXCHANGE_WAIT);
+    if (refusal.verdict == VERDICT_FORWARDED) {
+        exchange_set_state(e, EXCHANGE_WAIT);
     } else {
+        refusal.retry_after_us = e->forecast.retry_after_us > 0 ? e->forecast.retry_after_us : CLOCK_SECOND_US;
         refuse(e, &refusal);
     }
+}
+
+/* ---- turns inside a tunnel ---- */
+
+/* What went through went through; what is held is dropped with the connection. */
+static void end_tunnel(struct exchange *e, enum verdict verdict, const char *detail)
+{
+    e->verdict = verdict;
+    e->detail = detail;
+    over(e, AFTER_FINISH);
+}
+
+static void turn_due(void *arg)
+{
+    struct exchange *e = arg;
+    size_t bytes = buf_len(&e->relay->held) + conn_input_bytes(e->caller->conn);
+
+    must_be(e, EXCHANGE_MAGIC);
+    e->turn_began = loop_now(e->env->loop);
+    enum verdict verdict = exchange_queue_is_heavy(e, bytes) ? VERDICT_QUEUED_BYTES : exchange_enter_queue(e);
+    if (verdict == VERDICT_FORWARDED) {
+        exchange_hold_bytes(e, bytes);
+    } else {
+        end_tunnel(e, verdict, "a turn inside the tunnel");
+    }
+}
+
+static void h2_offered(void *arg)
+{
+    struct exchange *e = arg;
+
+    must_be(e, EXCHANGE_MAGIC);
+    if (tunnels_first_h2(e->tunnels_of)) {
+        log_line(LOG_WARN, "tunnel_h2", LOG_STR("destination", e->bucket_name), LOG_STR("host", e->target.host),
+                 LOG_STR("meaning",
+                         "callers offer HTTP/2: several requests may share one turn, so the rate may be exceeded"),
+                 LOG_STR("cure", "HTTP/1.1 in the callers, or tunnel_h2 = refuse, or https = originate"), LOG_END);
+    }
+}
+
+static void relay_ended(void *arg, enum relay_end how)
+{
+    struct exchange *e = arg;
+
+    must_be(e, EXCHANGE_MAGIC);
+    switch (how) {
+    case RELAY_CLOSED:
+        over(e, AFTER_FINISH);
+        return;
+    case RELAY_RESET:
+        drop_upstream(e, true);
+        over(e, AFTER_RESET);
+        return;
+    case RELAY_GONE:
+        end_tunnel(e, VERDICT_CALLER_GONE, "while its turn waited");
+        return;
+    case RELAY_IDLE:
+        end_tunnel(e, VERDICT_TUNNEL, "tunnel_idle");
+        return;
+    case RELAY_AGED:
+        end_tunnel(e, VERDICT_TUNNEL, "tunnel_max_age");
+        return;
+    case RELAY_BAD_SNI:
+        end_tunnel(e, VERDICT_SNI, "the CONNECT host and the name in the ClientHello must agree, see sni_check");
+        return;
+    case RELAY_H2:
+        end_tunnel(e, VERDICT_H2, "let the caller speak HTTP/1.1, or set tunnel_h2 = count or https = originate");
+        return;
+    }
+}
+
+static const struct relay_ops relay_ops = {.on_turn = turn_due, .on_h2 = h2_offered, .on_end = relay_ended};
+
+/* The caller's connection is raw from here on. `host` NULL: nothing is counted. */
+static void go_relay(struct exchange *e, const char *host, const struct buf *early)
+{
+    struct relay *relay = mem_zalloc(sizeof(*relay));
+
+    exchange_set_state(e, EXCHANGE_TUNNEL);
+    e->verdict = VERDICT_TUNNEL;
+    e->relay = relay;
+    relay->ops = &relay_ops;
+    relay->arg = e;
+    relay->loop = e->env->loop;
+    relay->conn = e->caller->conn;
+    relay->upstream = e->upstream;
+    relay->policy = e->policy;
+    relay->host = host;
+    relay->scratch = e->env->transfer.scratch;
+    relay->scratch_bytes = sizeof(e->env->transfer.scratch);
+    conn_go_raw(relay->conn);
+    relay_start(relay, early);
 }
 
 /* ---- the slot ---- */
@@ -316,7 +410,7 @@ static void try_again(struct exchange *e)
         refuse_as(e, VERDICT_UPSTREAM_CLOSED, "every connection was dead before the request could be sent", 0);
         return;
     }
-    set_state(e, e->paced ? EXCHANGE_WAIT : EXCHANGE_DIAL);
+    exchange_set_state(e, e->paced ? EXCHANGE_WAIT : EXCHANGE_DIAL);
     if (e->paced) {
         struct bucket *bucket = outbound_bucket(e->env->outbound, e->policy, e->bucket_name);
         bucket_return(bucket, &e->waiter, mono_add(e->arrived, e->patience_us), true);
@@ -353,7 +447,7 @@ static void go_transfer(struct exchange *e)
 {
     struct transfer *t = &e->transfer;
 
-    set_state(e, EXCHANGE_TRANSFER);
+    exchange_set_state(e, EXCHANGE_TRANSFER);
     t->env = &e->env->transfer;
     t->conn = e->caller->conn;
     t->upstream = e->upstream;
@@ -388,7 +482,7 @@ static void go_tunnel(struct exchange *e, struct buf *to_caller)
     struct buf early = {0};
     struct buf unsent = {0};
 
-    set_state(e, EXCHANGE_TUNNEL);
+    exchange_set_state(e, EXCHANGE_TUNNEL);
     e->verdict = VERDICT_TUNNEL;
     upstream_watch(e->upstream, false, false);
     int fd = conn_detach(e->caller->conn, &early, &unsent);
@@ -401,10 +495,12 @@ static void go_tunnel(struct exchange *e, struct buf *to_caller)
 
 static void go_connect(struct exchange *e)
 {
-    static const char established[] = "HTTP/1.1 200 Connection Established\r\n\r\n";
-
     e->status = 200;
     conn_queue(e->caller->conn, established, sizeof(established) - 1);
+    if (e->metered) {
+        go_relay(e, e->target.host, NULL);
+        return;
+    }
     upstream_own(e->upstream, &held_ops, e);
     go_tunnel(e, NULL);
 }
@@ -442,7 +538,11 @@ static void transfer_ended(struct transfer *t, enum transfer_end how)
         transfer_done(e);
         return;
     case TRANSFER_UPGRADED:
-        go_tunnel(e, &t->early);
+        if (e->origin.tls) {
+            go_relay(e, NULL, &t->early);
+        } else {
+            go_tunnel(e, &t->early);
+        }
         return;
     case TRANSFER_BROKEN_OFF:
         e->verdict = VERDICT_BROKEN_OFF;
@@ -462,6 +562,12 @@ static void transfer_ended(struct transfer *t, enum transfer_end how)
 }
 
 /* ---- the caller ---- */
+
+static bool enter_tunnels(struct exchange *e)
+{
+    e->tunnels_of = tunnels_enter(e->env->tunnels, e->bucket_name, e->policy->max_tunnels);
+    return e->tunnels_of != NULL;
+}
 
 static void on_request(void *arg, struct message *request)
 {
@@ -489,12 +595,16 @@ static void on_request(void *arg, struct message *request)
         refuse(e, &refusal);
     } else if (env->draining) {
         refuse_as(e, VERDICT_DRAINING, "try another replica", CLOCK_SECOND_US);
-    } else if (env->queued_bytes + (int64_t)conn_input_bytes(caller->conn) > env->conf->proxy.max_queued_bytes) {
+    } else if (exchange_queue_is_heavy(e, conn_input_bytes(caller->conn))) {
         refuse_as(e, VERDICT_QUEUED_BYTES, "[proxy] max_queued_bytes is reached", CLOCK_SECOND_US);
-    } else if (e->paced) {
+    } else if (e->intercept) {
+        go_intercept(e);
+    } else if (e->metered && !enter_tunnels(e)) {
+        refuse_as(e, VERDICT_TUNNELS, "max_tunnels of this destination are open", CLOCK_SECOND_US);
+    } else if (e->paced && !e->metered) {
         enqueue(e);
     } else {
-        set_state(e, EXCHANGE_DIAL);
+        exchange_set_state(e, EXCHANGE_DIAL);
         acquire(e);
     }
 }
@@ -505,6 +615,8 @@ static void on_body(void *arg, struct slice data)
 
     if (caller->exchange != NULL && caller->exchange->state == EXCHANGE_TRANSFER) {
         transfer_body(&caller->exchange->transfer, data);
+    } else if (caller->exchange != NULL && caller->exchange->relay != NULL) {
+        relay_body(caller->exchange->relay, data);
     }
 }
 
@@ -514,6 +626,8 @@ static void on_body_end(void *arg, struct slice trailers)
 
     if (caller->exchange != NULL && caller->exchange->state == EXCHANGE_TRANSFER) {
         transfer_body_end(&caller->exchange->transfer, trailers);
+    } else if (caller->exchange != NULL && caller->exchange->relay != NULL) {
+        relay_body_end(caller->exchange->relay);
     }
 }
 
@@ -558,7 +672,7 @@ static void on_timeout(void *arg, bool in_body, bool sending)
     }
     drop_upstream(e, true);
     if (sending || e->transfer.answer_begun) {
-        e->status = e->transfer.status;
+        e->status = e->relay != NULL ? e->status : e->transfer.status;
         e->verdict = VERDICT_REQUEST_TIMEOUT;
         over(e, AFTER_RESET);
     } else {
@@ -586,6 +700,10 @@ static void on_gone(void *arg, enum conn_gone how)
         conn_close(caller->conn, false);
         return;
     }
+    if (e->relay != NULL) {
+        relay_caller_gone(e->relay, how);
+        return;
+    }
     bool waiting = e->state == EXCHANGE_WAIT || e->state == EXCHANGE_DIAL;
     bool may_listen = e->request->minor == 1 && !e->connect && !e->request->expect_continue;
     if (how == CONN_HALF_CLOSED && waiting && may_listen) {
@@ -604,6 +722,8 @@ static void on_drained(void *arg)
 
     if (caller->exchange != NULL && caller->exchange->state == EXCHANGE_TRANSFER) {
         transfer_caller_drained(&caller->exchange->transfer);
+    } else if (caller->exchange != NULL && caller->exchange->relay != NULL) {
+        relay_drained(caller->exchange->relay);
     }
 }
 

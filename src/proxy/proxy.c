@@ -104,6 +104,7 @@ struct proxy *proxy_new(struct loop *loop, const struct conf *conf, struct outbo
     p->env.conn.body_timeout_us = conf->fallback->body_timeout_us;
     p->env.transfer.loop = loop;
     p->env.transfer.parse = limits;
+    p->env.tunnels = tunnels_new();
     p->env.transfer.via.pseudonym = p->pseudonym;
     return p;
 }
@@ -115,6 +116,15 @@ bool proxy_load_users(struct proxy *p, struct err *err)
     }
     p->env.users = users_load(p->env.conf->proxy.auth, err);
     return p->env.users != NULL;
+}
+
+bool proxy_load_authority(struct proxy *p, struct err *err)
+{
+    if (p->env.conf->proxy.ca_dir == NULL) {
+        return true;
+    }
+    p->env.authority = authority_load(p->env.conf->proxy.ca_dir, err);
+    return p->env.authority != NULL;
 }
 
 static void close_listeners(struct proxy *p)
@@ -197,6 +207,8 @@ void proxy_free(struct proxy *p)
     close_listeners(p);
     loop_defer_cancel(&p->drained);
     users_free(p->env.users);
+    tunnels_free(p->env.tunnels);
+    authority_free(p->env.authority);
     p->magic = 0;
     mem_free(p);
 }

@@ -251,6 +251,10 @@ static bool took_head(struct transfer *t, struct message *response, const char *
     struct response_form upgraded = {.framing = FRAMING_NONE, .upgrade = true};
     struct buf head = {0};
 
+    if (t->rewrite.is_served != NULL) {
+        rewrite_response(response, &t->rewrite);
+    }
+
     if (response->status != 101) {
         (response->status < 200 ? pass_interim : begin_answer)(t, response);
         return true;

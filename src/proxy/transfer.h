@@ -6,6 +6,7 @@
  */
 #include "base/buf.h"
 #include "http/parse.h"
+#include "http/rewrite.h"
 #include "http/target.h"
 #include "http/write.h"
 #include "server/conn.h"
@@ -36,8 +37,9 @@ struct transfer {
     const struct target *target;
     const struct policy *policy;
     void (*on_end)(struct transfer *transfer, enum transfer_end how); /* from the loop; once */
-    const char *extra;                                                /* more response lines, or NULL */
-    bool must_close; /* the caller's connection ends with this answer */
+    struct rewrite rewrite; /* is_served NULL: the answer is passed on as it is */
+    const char *extra;      /* more response lines, or NULL */
+    bool must_close;        /* the caller's connection ends with this answer */
     /* below: for reading only */
     bool starting;
     bool request_sent; /* whole */

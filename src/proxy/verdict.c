@@ -51,6 +51,7 @@ static const char *reason_phrase(unsigned status)
         {408, "Request Timeout"},
         {413, "Content Too Large"},
         {414, "URI Too Long"},
+        {421, "Misdirected Request"},
         {429, "Too Many Requests"},
         {431, "Request Header Fields Too Large"},
         {501, "Not Implemented"},

@@ -12,6 +12,7 @@
 #define VERDICTS(X)                                                                                                    \
     X(FORWARDED, "forwarded", 0, "", "")                                                                               \
     X(TUNNEL, "tunnel", 200, "", "")                                                                                   \
+    X(INTERCEPT, "intercept", 200, "", "")                                                                             \
     X(CALLER_GONE, "caller_gone", 0, "", "")                                                                           \
     X(SELF, "answered_by_proxy", 200, "", "")                                                                          \
     X(BROKEN_OFF, "broken_off", 0, "", "")                                                                             \
@@ -29,6 +30,11 @@
     X(REQUEST_TIMEOUT, "request_timeout", 408, "http_request_error", "The request did not arrive in time")             \
     X(NO_TRACE, "no_trace", 405, "http_request_denied", "TRACE ends here")                                             \
     X(HTTPS_URL, "https_url", 501, "http_request_denied", "https:// can't be asked for in plain")                      \
+    X(MISDIRECTED, "misdirected", 421, "http_request_error", "The request is for another host than its CONNECT")       \
+    X(NO_LEAF, "no_certificate", 503, "proxy_internal_error", "No certificate can be made for this host")              \
+    X(TUNNELS, "too_many_tunnels", 503, "connection_limit_reached", "Too many tunnels to this destination")            \
+    X(SNI, "sni_mismatch", 403, "http_request_denied", "The TLS in the tunnel asks for another host")                  \
+    X(H2, "h2_refused", 403, "http_request_denied", "HTTP/2 can't be counted inside a tunnel")                         \
     X(LOOP, "loop", 502, "proxy_loop_detected", "The request came through this proxy before")                          \
     X(DRAINING, "draining", 503, "http_request_denied", "This proxy is shutting down")                                 \
     X(CONNECTIONS, "too_many_connections", 503, "connection_limit_reached", "Too many callers at once")                \

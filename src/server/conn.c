@@ -16,6 +16,7 @@
  */
 #include "server/conn.h"
 
+#include "base/log.h"
 #include "base/mem.h"
 
 #include <errno.h>
@@ -34,10 +35,11 @@ enum { CONN_MAGIC = 0x636f6e6e, LINGER_US = 2000000, LINGER_READS = 16, KEEPALIV
  *   HEAD        bytes                             head timeout, caller closes
  *   HELD        owner                             owner (on_gone, on_timeout while sending)
  *   BODY        bytes, owner                      body timeout, caller closes
+ *   RAW         bytes, owner                      owner (its own clock), caller resets
  *   LINGER      caller closes                     LINGER_US
  *   DETACHED    owner                             owner
  *   DEAD        deferred call                     -            */
-enum conn_state { IDLE, HEAD, HELD, BODY, LINGER, DETACHED, DEAD };
+enum conn_state { IDLE, HEAD, HELD, BODY, RAW, LINGER, DETACHED, DEAD };
 
 struct conn {
     uint32_t magic;
@@ -48,12 +50,16 @@ struct conn {
     bool broken;      /* sending failed: the caller is gone */
     bool edge;        /* read event is edge-triggered */
     bool write_armed;
-    bool shut; /* LINGER: our side is closed */
+    bool shut;        /* our side is closed for writing */
+    bool shut_wanted; /* RAW: once the output is gone */
     int fd;
     struct conn_env *env;
     const struct conn_ops *ops;
     void *arg;
     struct parse *parse;
+    struct shield *shield; /* NULL: no TLS */
+    struct buf sealed;     /* TLS: came before the filter was there */
+    struct buf clear;      /* TLS: queued, not yet encrypted */
     struct buf input;
     struct buf output;
     uint64_t sent_bytes;
@@ -66,6 +72,8 @@ struct conn {
 static void readable(evutil_socket_t fd, short what, void *arg);
 static void writable(evutil_socket_t fd, short what, void *arg);
 static void timer_due(struct timer *timer, struct mono now);
+static void unseal(struct conn *c, const char *bytes, size_t len);
+static void send_now(struct conn *c, const void *bytes, size_t len);
 
 static bool is_over(const struct conn *c)
 {
@@ -74,7 +82,7 @@ static bool is_over(const struct conn *c)
 
 static bool wants_bytes(const struct conn *c)
 {
-    return c->state == IDLE || c->state == HEAD || (c->state == BODY && c->body_wanted);
+    return c->state == IDLE || c->state == HEAD || ((c->state == BODY || c->state == RAW) && c->body_wanted);
 }
 
 static void set_timeout(struct conn *c, int64_t us)
@@ -156,7 +164,7 @@ size_t conn_input_bytes(const struct conn *conn)
 
 size_t conn_output_bytes(const struct conn *conn)
 {
-    return buf_len(&conn->output);
+    return buf_len(&conn->output) + buf_len(&conn->clear);
 }
 
 uint64_t conn_sent_bytes(const struct conn *conn)
@@ -208,6 +216,10 @@ static void took_error(struct conn *c)
 /* Parses until an event hands the connection to its owner; what is left over then waits in `input`. */
 static void feed(struct conn *c, const char *bytes, size_t len)
 {
+    if (c->state == RAW) {
+        c->ops->on_body(c->arg, (struct slice){bytes, len});
+        return;
+    }
     while (len > 0 && wants_bytes(c)) {
         size_t used = 0;
         struct slice data;
@@ -260,13 +272,26 @@ void conn_pump(struct conn *c)
 
 static void pump_due(struct defer *defer)
 {
-    conn_pump(container_of(defer, struct conn, pump));
+    struct conn *c = container_of(defer, struct conn, pump);
+
+    if (buf_len(&c->sealed) > 0) {
+        struct buf taken = c->sealed;
+        c->sealed = (struct buf){0};
+        unseal(c, buf_ptr(&taken), (size_t)buf_len(&taken));
+        buf_fini(&taken);
+    } else {
+        conn_pump(c);
+    }
 }
 
 static void read_ended(struct conn *c)
 {
     c->half_closed = true;
-    if (c->state == IDLE || parse_eof(c->parse) != PARSE_ERROR) {
+    if (c->state == RAW) {
+        c->body_wanted = false;
+        set_edge(c, true);
+        c->ops->on_body_end(c->arg, (struct slice){NULL, 0});
+    } else if (c->state == IDLE || parse_eof(c->parse) != PARSE_ERROR) {
         conn_close(c, false);
     } else {
         set_edge(c, true); /* an end of file would be reported for ever */
@@ -276,21 +301,102 @@ static void read_ended(struct conn *c)
 
 static void read_failed(struct conn *c)
 {
-    if (c->state == BODY) {
+    if (c->state == BODY || c->state == RAW) {
         c->ops->on_gone(c->arg, CONN_RESET);
     } else {
         conn_close(c, false);
     }
 }
 
+/* ---- TLS ---- */
+
+static void send_sealed(struct conn *c)
+{
+    shield_output(c->shield, &c->output);
+    if (!c->write_armed && !c->broken && buf_len(&c->output) > 0) {
+        send_now(c, NULL, 0);
+    }
+}
+
+/* Queued bytes and `bytes` become records in the output. */
+static void seal(struct conn *c, const void *bytes, size_t len)
+{
+    if (buf_len(&c->clear) > 0) {
+        struct buf clear = c->clear;
+        c->clear = (struct buf){0};
+        buf_add(&clear, bytes, len);
+        shield_send(c->shield, buf_ptr(&clear), buf_len(&clear));
+        buf_fini(&clear);
+    } else if (len > 0) {
+        shield_send(c->shield, bytes, len);
+    }
+    shield_output(c->shield, &c->output);
+}
+
+static void tls_failed(struct conn *c)
+{
+    char client[ADDR_TEXT_BYTES];
+
+    addr_format(&c->peer, false, client);
+    log_line(LOG_WARN, "caller_tls", LOG_STR("client", client), LOG_STR("why", shield_why(c->shield)),
+             LOG_STR("cure", "callers must trust our CA (sluice ca show), name the CONNECT host, and speak HTTP/1.1"),
+             LOG_END);
+    if (c->state == IDLE || c->state == HEAD) {
+        conn_finish(c);
+    } else {
+        c->ops->on_gone(c->arg, CONN_RESET);
+    }
+}
+
+static void unseal(struct conn *c, const char *bytes, size_t len)
+{
+    struct buf plain = {0};
+    enum shield_result result = shield_receive(c->shield, bytes, len, &plain);
+
+    send_sealed(c);
+    if (buf_len(&plain) > 0) {
+        feed(c, buf_ptr(&plain), buf_len(&plain));
+    }
+    buf_fini(&plain);
+    if (is_over(c) || c->state == LINGER || result == SHIELD_OK) {
+        return;
+    }
+    if (result == SHIELD_FAILED) {
+        tls_failed(c);
+    } else if (wants_bytes(c) && buf_len(&c->input) == 0) {
+        read_ended(c);
+    } else {
+        c->half_closed = true;
+    }
+}
+
+void conn_secure(struct conn *c, struct shield *shield)
+{
+    must_be(c, CONN_MAGIC);
+    must(c->state == HELD && c->request_done && c->shield == NULL);
+    c->shield = shield;
+    c->sealed = c->input;
+    c->input = (struct buf){0};
+    parse_reset(c->parse);
+    c->state = IDLE;
+    c->request_done = false;
+    set_timeout(c, c->env->head_timeout_us);
+    if (buf_len(&c->sealed) > 0) {
+        loop_defer(c->env->loop, &c->pump, pump_due);
+    }
+    set_edge(c, false);
+}
+
 static void read_some(struct conn *c)
 {
-    if (buf_len(&c->input) > 0) {
-        conn_pump(c);
+    if (buf_len(&c->input) + buf_len(&c->sealed) > 0) {
+        pump_due(&c->pump); /* what came first goes first */
         return;
     }
     ssize_t got = recv(c->fd, c->env->scratch, sizeof(c->env->scratch), 0);
-    if (got > 0) {
+    if (got > 0 && c->shield != NULL) {
+        unseal(c, c->env->scratch, (size_t)got);
+    } else if (got > 0) {
         feed(c, c->env->scratch, (size_t)got);
     } else if (got == 0) {
         read_ended(c);
@@ -344,9 +450,35 @@ static void readable(evutil_socket_t fd, short what, void *arg)
     }
 }
 
+/* The clock is the owner's: silence is no fault here. */
+static void read_raw(struct conn *c, bool wanted)
+{
+    c->body_wanted = wanted;
+    if (wanted && buf_len(&c->input) > 0) {
+        loop_defer(c->env->loop, &c->pump, pump_due);
+    }
+    if (wanted) {
+        set_edge(c, false);
+    }
+}
+
+void conn_go_raw(struct conn *c)
+{
+    must_be(c, CONN_MAGIC);
+    must(c->state == HELD || c->state == BODY);
+    timer_clear(&c->timer);
+    c->state = RAW;
+    c->request_done = true;
+    c->body_wanted = false;
+}
+
 void conn_read_body(struct conn *c, bool wanted)
 {
     must_be(c, CONN_MAGIC);
+    if (c->state == RAW) {
+        read_raw(c, wanted);
+        return;
+    }
     if (c->request_done || is_over(c) || c->state == LINGER) {
         return;
     }
@@ -382,6 +514,7 @@ static void write_failed(struct conn *c)
 {
     c->broken = true;
     buf_fini(&c->output);
+    buf_fini(&c->clear);
     if (c->write_armed) {
         event_del(&c->write_event);
         c->write_armed = false;
@@ -402,7 +535,7 @@ void conn_queue(struct conn *c, const void *bytes, size_t len)
 {
     must_be(c, CONN_MAGIC);
     if (!c->broken) {
-        buf_add(&c->output, bytes, len);
+        buf_add(c->shield != NULL ? &c->clear : &c->output, bytes, len);
     }
 }
 
@@ -438,7 +571,10 @@ void conn_send(struct conn *c, const void *bytes, size_t len)
     if (c->broken || is_over(c)) {
         return;
     }
-    if (c->write_armed) {
+    if (c->shield != NULL) {
+        seal(c, bytes, len);
+        send_sealed(c);
+    } else if (c->write_armed) {
         buf_add(&c->output, bytes, len);
     } else if (len + buf_len(&c->output) > 0) {
         send_now(c, bytes, len);
@@ -478,6 +614,27 @@ static void shut_down(struct conn *c)
     set_timeout(c, LINGER_US);
 }
 
+static void shut_if_wanted(struct conn *c)
+{
+    if (c->shut_wanted && !c->shut && !c->broken && buf_len(&c->output) == 0) {
+        c->shut = true;
+        shutdown(c->fd, SHUT_WR);
+    }
+}
+
+void conn_shut(struct conn *c)
+{
+    must_be(c, CONN_MAGIC);
+    must(c->state == RAW);
+    if (c->shield != NULL) {
+        seal(c, NULL, 0);
+        shield_end(c->shield);
+        send_sealed(c);
+    }
+    c->shut_wanted = true;
+    shut_if_wanted(c);
+}
+
 static void writable(evutil_socket_t fd, short what, void *arg)
 {
     struct conn *c = arg;
@@ -497,9 +654,10 @@ static void writable(evutil_socket_t fd, short what, void *arg)
         shut_down(c);
         return;
     }
-    if (c->state == HELD || (c->state == BODY && !c->body_wanted)) {
+    if (c->state == HELD || c->state == RAW || (c->state == BODY && !c->body_wanted)) {
         timer_clear(&c->timer);
     }
+    shut_if_wanted(c);
     c->ops->on_drained(c->arg);
 }
 
@@ -548,6 +706,11 @@ void conn_finish(struct conn *c)
     if (c->broken) {
         return; /* gone_due closes it */
     }
+    if (c->shield != NULL) {
+        seal(c, NULL, 0);
+        shield_end(c->shield);
+        shield_output(c->shield, &c->output);
+    }
     if (buf_len(&c->output) > 0) {
         if (!c->write_armed) {
             send_now(c, NULL, 0);
@@ -571,6 +734,9 @@ static void reap_due(struct defer *defer)
     c->ops->on_closed(c->arg);
     c->magic = 0;
     parse_free(c->parse);
+    shield_free(c->shield);
+    buf_fini(&c->sealed);
+    buf_fini(&c->clear);
     buf_fini(&c->input);
     buf_fini(&c->output);
     mem_free(c);
@@ -609,7 +775,7 @@ void conn_close(struct conn *c, bool reset)
 int conn_detach(struct conn *c, struct buf *early, struct buf *unsent)
 {
     must_be(c, CONN_MAGIC);
-    must(!is_over(c));
+    must(!is_over(c) && c->shield == NULL);
     unwatch(c);
     *early = c->input;
     *unsent = c->output;

@@ -17,6 +17,7 @@
 #include "attempt.h"
 
 #include "base/mem.h"
+#include "error.h"
 
 #include <netinet/in.h>
 #include <string.h>
@@ -90,7 +91,7 @@ static void on_made(struct upstream *upstream, enum upstream_error error, const 
     }
     char *words = mem_strdup(detail); /* they belong to the connection */
     connection_close(upstream, false);
-    if (error == UPSTREAM_BAD_CERTIFICATE || error == UPSTREAM_BAD_RESOURCES) {
+    if (error_is_certificate(error) || error == UPSTREAM_BAD_RESOURCES) {
         end(attempt, NULL, error, words); /* another address would not help */
     } else {
         try_next(attempt, error, words);
@@ -178,6 +179,10 @@ void attempt_start(struct attempt *attempt)
     must_be(attempt, ATTEMPT_MAGIC);
     if (attempt->multi == NULL) {
         end(attempt, NULL, UPSTREAM_BAD_RESOURCES, "libcurl has no descriptors");
+        return;
+    }
+    if (attempt->origin->tls && attempt->origin->trust == NULL) {
+        end(attempt, NULL, UPSTREAM_BAD_TRUST, "see the settings");
         return;
     }
     if (!is_host(attempt->origin->host)) {

@@ -115,7 +115,7 @@ static void set_options(struct upstream *upstream, const struct origin *origin, 
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, upstream);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, upstream->problem);
     if (origin->tls) {
-        tls_set_up(upstream->env->tls, easy);
+        tls_set_up(origin->trust, easy);
     }
 }
 
@@ -158,7 +158,7 @@ static CURLcode adopt(struct upstream *upstream)
 
 static enum upstream_error why_failed(const struct upstream *upstream, CURLcode code)
 {
-    long os_error = 0;
+    long os_error = 0, verify_result = 0;
 
     if (upstream->prohibited) {
         return UPSTREAM_BAD_PRIVATE;
@@ -167,7 +167,12 @@ static enum upstream_error why_failed(const struct upstream *upstream, CURLcode 
         return error_of_errno(upstream->socket_error);
     }
     curl_easy_getinfo(upstream->transfer.easy, CURLINFO_OS_ERRNO, &os_error);
-    return error_of_curl(code, (int)os_error);
+    enum upstream_error error = error_of_curl(code, (int)os_error);
+    if (error == UPSTREAM_BAD_CERTIFICATE) {
+        curl_easy_getinfo(upstream->transfer.easy, CURLINFO_SSL_VERIFYRESULT, &verify_result);
+        error = error_of_certificate(verify_result);
+    }
+    return error;
 }
 
 static void on_transfer_done(struct transfer *transfer, CURLcode code)

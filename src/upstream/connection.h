@@ -29,7 +29,6 @@ TAILQ_HEAD(connection_list, upstream);
 struct connection_env {
     struct loop *loop;
     const struct upstreams_conf *conf;
-    struct tls *tls;
     struct connection_list closed; /* their memory goes at the end of the turn */
 };
 

@@ -1,6 +1,7 @@
 #include "error.h"
 
 #include <errno.h>
+#include <openssl/x509_vfy.h>
 
 enum upstream_error error_of_errno(int error)
 {
@@ -46,6 +47,36 @@ enum upstream_error error_of_curl(CURLcode code, int os_error)
     default:
         return error_of_errno(os_error);
     }
+}
+
+/* A wrong name is libcurl's own finding, made when OpenSSL was content with the chain. */
+enum upstream_error error_of_certificate(long verify_result)
+{
+    switch (verify_result) {
+    case X509_V_OK:
+    case X509_V_ERR_UNSPECIFIED:
+    case X509_V_ERR_HOSTNAME_MISMATCH:
+    case X509_V_ERR_IP_ADDRESS_MISMATCH:
+        return UPSTREAM_BAD_WRONG_NAME;
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+        return UPSTREAM_BAD_EXPIRED;
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+        return UPSTREAM_BAD_NOT_YET_VALID;
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+        return UPSTREAM_BAD_SELF_SIGNED;
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+        return UPSTREAM_BAD_UNKNOWN_CA;
+    default:
+        return UPSTREAM_BAD_CERTIFICATE;
+    }
+}
+
+bool error_is_certificate(enum upstream_error error)
+{
+    return error >= UPSTREAM_BAD_CERTIFICATE && error <= UPSTREAM_BAD_TRUST;
 }
 
 unsigned upstream_error_status(enum upstream_error error)

@@ -29,11 +29,11 @@
 #include <uthash.h>
 
 enum { UPSTREAMS_MAGIC = 0x55505353, POOL_MAGIC = 0x504f4f4c };
-enum { KEY_HEAD_BYTES = 3, KEY_HOST_BYTES = 255 };
+enum { KEY_HEAD_BYTES = 3 + sizeof(struct trust *), KEY_HOST_BYTES = 255 };
 
 struct key {
     unsigned len;
-    char bytes[KEY_HEAD_BYTES + KEY_HOST_BYTES + 1]; /* port, TLS, host */
+    char bytes[KEY_HEAD_BYTES + KEY_HOST_BYTES + 1]; /* port, TLS, trust, host */
 };
 
 struct upstreams {
@@ -42,7 +42,7 @@ struct upstreams {
     struct upstreams_conf conf;
     struct cidr *ranges; /* owned; conf.private_upstreams */
     struct resolver *resolver;
-    struct tls *tls;
+    struct trusts *trusts;
     struct connection_env env;
     struct pool *pools;
     uint64_t serial; /* of the newest acquire */
@@ -85,10 +85,9 @@ struct upstreams *pool_upstreams_new(struct loop *loop, const struct upstreams_c
     }
     upstreams->conf.private_upstreams = upstreams->ranges;
     upstreams->resolver = resolve_new(loop, conf, resolve);
-    upstreams->tls = tls_new();
+    upstreams->trusts = tls_trusts_new();
     upstreams->env.loop = loop;
     upstreams->env.conf = &upstreams->conf;
-    upstreams->env.tls = upstreams->tls;
     TAILQ_INIT(&upstreams->env.closed);
     return upstreams;
 }
@@ -126,6 +125,7 @@ static void make_key(struct key *key, const struct origin *origin)
     key->bytes[0] = (char)(origin->port >> 8);
     key->bytes[1] = (char)(origin->port & 0xff);
     key->bytes[2] = origin->tls;
+    memcpy(key->bytes + 3, &origin->trust, sizeof(origin->trust));
     memcpy(key->bytes + KEY_HEAD_BYTES, origin->host, len);
     key->len = (unsigned)(KEY_HEAD_BYTES + len);
 }
@@ -137,7 +137,8 @@ static struct pool *pool_new(struct upstreams *upstreams, const struct origin *o
     pool->magic = POOL_MAGIC;
     pool->upstreams = upstreams;
     pool->key = *key;
-    pool->origin = (struct origin){pool->key.bytes + KEY_HEAD_BYTES, origin->port, origin->tls, false};
+    pool->origin = (struct origin){
+        .host = pool->key.bytes + KEY_HEAD_BYTES, .port = origin->port, .tls = origin->tls, .trust = origin->trust};
     pool->fresh_origin = pool->origin;
     pool->fresh_origin.fresh = true;
     TAILQ_INIT(&pool->waiting);
@@ -352,11 +353,20 @@ static void pump(struct defer *defer)
 
 /* ---- for the owner ---- */
 
+bool upstreams_trust(struct upstreams *upstreams, const struct policy *policy, struct err *err)
+{
+    must_be(upstreams, UPSTREAMS_MAGIC);
+    return tls_trust_of(upstreams->trusts, policy, err) != NULL;
+}
+
 void upstream_acquire(struct upstreams *upstreams, const struct origin *origin, const struct policy *policy,
                       struct acquire *acquire)
 {
+    struct origin keyed = *origin;
+
     must_be(upstreams, UPSTREAMS_MAGIC);
-    struct pool *pool = pool_of(upstreams, origin);
+    keyed.trust = origin->tls ? tls_trust_of(upstreams->trusts, policy, NULL) : NULL;
+    struct pool *pool = pool_of(upstreams, &keyed);
 
     pool->connect_timeout_us = policy->connect_timeout_us;
     pool->idle_us = policy->upstream_idle_us;
@@ -464,7 +474,7 @@ void upstreams_free(struct upstreams *upstreams)
     }
     connection_free_closed(&upstreams->env);
     resolve_free(upstreams->resolver);
-    tls_free(upstreams->tls);
+    tls_trusts_free(upstreams->trusts);
     curl_global_cleanup();
     mem_free(upstreams->ranges);
     upstreams->magic = 0;

@@ -1,15 +1,21 @@
 #ifndef SLUICE_UPSTREAM_TLS_H
 #define SLUICE_UPSTREAM_TLS_H
-/* What all TLS connections share: the certificates we trust, and the sessions that can be resumed. */
+/* What TLS connections share: the certificates we trust, the one we show, and the sessions that can be resumed. */
+#include "base/err.h"
+#include "conf/policy.h"
+
 #include <curl/curl.h>
 
-struct tls;
+struct trusts; /* all of them */
+struct trust;  /* one: what some policies have in common */
 
-/* Reads the trusted certificates: SSL_CERT_FILE where set, else the system's bundle. */
-struct tls *tls_new(void);
-/* No easy handle set up with it may be left. */
-void tls_free(struct tls *tls);
-/* Makes `easy` verify the peer, and its name, against our store. */
-void tls_set_up(struct tls *tls, CURL *easy);
+struct trusts *tls_trusts_new(void);
+/* No easy handle set up with any of them may be left. */
+void tls_trusts_free(struct trusts *trusts);
+/* The policy's, read when it is first asked for; NULL and a line in `err` (which may be NULL) when a file is no good.
+ */
+struct trust *tls_trust_of(struct trusts *trusts, const struct policy *policy, struct err *err);
+/* Makes `easy` verify the peer, and its name, against our store, and show our certificate. */
+void tls_set_up(struct trust *trust, CURL *easy);
 
 #endif

@@ -1,8 +1,10 @@
 """CONNECT: a slot, then a tunnel for bytes of any kind, both ways, until both sides are done."""
 import hashlib
 import os
+import signal
 import socket
 import threading
+import time
 
 import pytest
 
@@ -41,7 +43,7 @@ def test_bytes_pass_both_ways_after_200(sluice, origin):
     head = caller.head()
     assert head.status == 200
     assert head.all("Content-Length") == [] and head.all("Transfer-Encoding") == []
-    for data in (b"\x16\x03\x01 not HTTP at all", b"GET / HTTP/1.1\r\n\r\n", bytes(range(256)) * 100):
+    for data in (b"\x80\x03\x01 not HTTP at all", b"GET / HTTP/1.1\r\n\r\n", bytes(range(256)) * 100):
         assert caller.send(data).exactly(len(data)) == data
 
 
@@ -114,27 +116,81 @@ def test_an_unreachable_third_party_is_a_502(rig, sluice):
     assert caller.at_end()
 
 
-def test_each_tunnel_takes_one_slot_whatever_goes_through_it(rig, origin):
-    sluice = rig.sluice(proxy={"connect_ports": str(origin.port)}, default={"rate": "3/s"})
-    callers = [connect(sluice, origin.authority) for _ in range(3)]
+def test_each_turn_inside_takes_a_slot_and_the_tunnel_none(rig, origin):
+    sluice = rig.sluice(proxy={"connect_ports": str(origin.port)}, default={"rate": "10/s"})
+    callers = [connect(sluice, origin.authority) for _ in range(30)]
+    start = time.monotonic()
     for caller in callers:
         assert caller.head().status == 200
-        for _ in range(20):
-            assert caller.send(b"turn").exactly(4) == b"turn"
-    waits = sorted(int(e["wait_ms"]) for e in end_all(sluice, callers))
-    assert waits[1] >= 333 and waits[2] >= 666
+    assert time.monotonic() - start < 1
+    for caller in callers[:2]:
+        for _ in range(5):
+            assert caller.send(b"tu").exactly(2) == b"tu"
+    assert time.monotonic() - start >= 0.9
+    assert sorted(int(e["turns"]) for e in end_all(sluice, callers)) == [0] * 28 + [5, 5]
 
 
-def test_a_caller_that_gives_up_waiting_for_its_tunnel_costs_no_slot(rig, origin):
-    sluice = rig.sluice(proxy={"connect_ports": str(origin.port)}, default={"rate": "1/1s"})
-    connect(sluice, origin.authority).head()
-    waiting = [connect(sluice, origin.authority, early=b"\x16\x03\x01 hello") for _ in range(5)]
-    last = connect(sluice, origin.authority, early=b"last")
-    for caller in waiting:
-        caller.close()
-    sluice.access(5, verdict="caller_gone")
-    assert last.head().status == 200 and last.exactly(4) == b"last"
-    assert int(end_all(sluice, [last])[0]["wait_ms"]) < 1500
+def test_a_tunnel_that_passes_is_not_counted(rig, origin):
+    sluice = rig.sluice(proxy={"connect_ports": str(origin.port), "unlisted": "pass"}, default={"rate": "1/1m"})
+    caller = connect(sluice, origin.authority)
+    assert caller.head().status == 200
+    for _ in range(20):
+        assert caller.send(b"turn").exactly(4) == b"turn"
+    assert "turns" not in end_all(sluice, [caller])[0]
+
+
+def test_a_turn_that_would_wait_too_long_ends_the_tunnel(rig, origin):
+    sluice = rig.sluice(proxy={"connect_ports": str(origin.port)}, default={"rate": "1/10s", "max_wait": "1s"})
+    caller = connect(sluice, origin.authority)
+    caller.head()
+    assert caller.send(b"one").exactly(3) == b"one"
+    assert caller.send(b"two").at_end()
+    assert sluice.access(verdict="wait_too_long")[0]["turns"] == "1"
+
+
+def test_a_turn_whose_deadline_comes_ends_the_tunnel(rig, origin):
+    redis = rig.redis()
+    sluice = rig.sluice(proxy={"connect_ports": str(origin.port)}, default={"max_wait": "3s"}, redis={"url": redis.url})
+    caller = connect(sluice, origin.authority)
+    caller.head()
+    assert caller.send(b"one").exactly(3) == b"one"
+    redis.process.signal(signal.SIGSTOP)
+    assert caller.send(b"two").at_end()
+    sluice.access(verdict="deadline")
+
+
+def test_a_full_queue_ends_the_tunnel_and_a_caller_that_leaves_takes_no_slot(rig, origin):
+    sluice = rig.sluice(proxy={"connect_ports": str(origin.port)}, default={"rate": "1/2s", "max_queue": 1})
+    callers = [connect(sluice, origin.authority) for _ in range(3)]
+    for caller in callers:
+        caller.head()
+    assert callers[0].send(b"a").exactly(1) == b"a"
+    callers[1].send(b"b")
+    assert callers[1].silent_for(0.3)
+    assert callers[2].send(b"c").at_end()
+    sluice.access(verdict="queue_full")
+    callers[1].reset()
+    sluice.access(verdict="caller_gone")
+    assert callers[0].send(b"d").exactly(1) == b"d"  # the queue has room again
+    assert origin.connections == 3
+
+
+def test_tunnels_are_limited(rig, origin):
+    sluice = rig.sluice(proxy={"connect_ports": str(origin.port)}, default={"max_tunnels": 2})
+    callers = [connect(sluice, origin.authority) for _ in range(2)]
+    assert [caller.head().status for caller in callers] == [200, 200]
+    third = connect(sluice, origin.authority)
+    assert third.response().status == 503 and sluice.access(verdict="too_many_tunnels")
+    callers[0].close()
+    sluice.access(verdict="tunnel")
+    assert connect(sluice, origin.authority).head().status == 200
+
+
+def test_an_old_tunnel_is_ended_after_tunnel_max_age(rig, origin):
+    sluice = rig.sluice(proxy={"connect_ports": str(origin.port)}, default={"tunnel_max_age": "300ms"})
+    caller = connect(sluice, origin.authority)
+    caller.head()
+    assert caller.at_end() and sluice.access(detail="tunnel_max_age")
 
 
 def end_all(sluice, callers):

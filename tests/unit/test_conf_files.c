@@ -131,7 +131,7 @@ START_TEST(a_description_says_what_is_paced_and_what_is_not)
         "8/s, one slot every 127.002 ms\n",
         "never more than 8 in any 1s\n",
         "at most 5 waiting, each at most 10s",
-        "only tunnels are paced: each CONNECT takes a slot; requests inside one tunnel are not counted\n",
+        "tunnel: each request inside a tunnel takes a slot",
         "no [redis]: this process alone keeps the rate\n",
         "hosts without a section (unlisted = pace): each host by itself, by [default]\n",
         "10/s, one slot every 101.602 ms\n",
@@ -141,6 +141,38 @@ START_TEST(a_description_says_what_is_paced_and_what_is_not)
     }
     free(text);
     conf_free(conf);
+}
+END_TEST
+
+START_TEST(a_description_says_how_https_is_counted)
+{
+    struct conf *conf =
+        conf_load_good("[default]\nclient_cert = c.pem\n[destination a.com]\nhttps = originate\nca_file = a.pem\n"
+                       "tunnel_h2 = refuse\n[destination b.com]\nhttps = originate\n");
+    char *text = conf_printed(conf, conf_describe);
+
+    ck_assert_str_eq(conf->policies[0]->ca_file, "a.pem");
+    ck_assert_str_eq(conf->policies[1]->client_cert, "c.pem");
+    ck_assert_ptr_null(conf->policies[1]->ca_file);
+    ck_assert_ptr_nonnull(strstr(text, "originate: each request for http:// takes a slot and leaves over TLS"));
+    ck_assert_ptr_nonnull(strstr(text, "tunnels that offer HTTP/2 are ended"));
+    ck_assert_ptr_nonnull(strstr(text, "of HTTP/2 in a tunnel and of pipelined requests only the turns are counted"));
+    ck_assert_ptr_nonnull(strstr(text, "a.pem\n"));
+    ck_assert_ptr_nonnull(strstr(text, "the system's certificates\n"));
+    free(text);
+    conf_free(conf);
+    conf = conf_load_good("[proxy]\nca_dir = /etc/ca\n[destination a.com]\nhttps = intercept\n");
+    text = conf_printed(conf, conf_describe);
+    ck_assert_str_eq(conf->proxy.ca_dir, "/etc/ca");
+    ck_assert_ptr_nonnull(strstr(text, "intercept: each request inside a CONNECT takes a slot"));
+    free(text);
+    conf_free(conf);
+    conf_expect("[destination a.com]\nhttps = intercept\n",
+                "f.ini:2: [destination a.com] https: intercept needs ca_dir in [proxy]; make a CA with: sluice ca init "
+                "--dir DIR");
+    conf_expect_warning("[destination a.com]\nca_file = a.pem\n", "has no effect with https = tunnel");
+    conf_expect("[destination a.com]\nhttps = originate\nclient_key = k.pem\n",
+                "f.ini:3: [destination a.com] client_key: a key without client_cert");
 }
 END_TEST
 
@@ -256,6 +288,7 @@ static TCase *whole_case(void)
     tcase_add_test(whole, the_example_has_every_key_with_its_help);
     tcase_add_test(whole, what_is_dumped_loads_to_the_same_settings);
     tcase_add_test(whole, a_description_says_what_is_paced_and_what_is_not);
+    tcase_add_test(whole, a_description_says_how_https_is_counted);
     tcase_add_test(whole, a_description_says_what_happens_without_redis);
     tcase_add_test(whole, the_help_has_every_key_with_default_range_and_choices);
     tcase_add_test(whole, ten_thousand_destinations_load_in_a_fifth_of_a_second);

@@ -1,4 +1,4 @@
-/* links: src/upstream/attempt.c src/upstream/connection.c src/upstream/error.c src/upstream/multi.c src/upstream/pool.c src/upstream/resolve.c src/upstream/tls.c src/upstream/workers.c src/base/addr.c src/base/clock.c src/base/log.c src/base/log_line.c src/base/loop.c src/base/mem.c src/base/must.c src/base/str.c */
+/* links: src/upstream/attempt.c src/upstream/connection.c src/upstream/error.c src/upstream/multi.c src/upstream/pool.c src/upstream/resolve.c src/upstream/tls.c src/upstream/workers.c src/base/addr.c src/base/clock.c src/base/log.c src/base/log_line.c src/base/loop.c src/base/mem.c src/base/must.c src/base/err.c src/base/str.c */
 #include "upstream_rig.h"
 
 /* ---- plain connections ---- */

@@ -1,4 +1,4 @@
-/* links: src/upstream/attempt.c src/upstream/connection.c src/upstream/error.c src/upstream/multi.c src/upstream/pool.c src/upstream/resolve.c src/upstream/tls.c src/upstream/workers.c src/base/addr.c src/base/clock.c src/base/log.c src/base/log_line.c src/base/loop.c src/base/mem.c src/base/must.c src/base/str.c */
+/* links: src/upstream/attempt.c src/upstream/connection.c src/upstream/error.c src/upstream/multi.c src/upstream/pool.c src/upstream/resolve.c src/upstream/tls.c src/upstream/workers.c src/base/addr.c src/base/clock.c src/base/log.c src/base/log_line.c src/base/loop.c src/base/mem.c src/base/must.c src/base/err.c src/base/str.c */
 #include "upstream_rig.h"
 #include "upstream_tls_rig.h"
 
@@ -10,11 +10,11 @@ START_TEST(a_certificate_by_an_unknown_issuer_or_for_another_name_is_refused)
     struct origin origin = {.host = "good.test", .port = rig.port, .tls = true};
     struct origin wrong = {.host = "wrong.test", .port = rig.port, .tls = true};
     begin();
-    ck_assert_int_eq(get_error(&origin), UPSTREAM_BAD_CERTIFICATE);
+    ck_assert_int_eq(get_error(&origin), UPSTREAM_BAD_SELF_SIGNED);
     upstreams_free(upstreams);
     setenv("SSL_CERT_FILE", rig.certificate_path, 1);
     begin();
-    ck_assert_int_eq(get_error(&wrong), UPSTREAM_BAD_CERTIFICATE);
+    ck_assert_int_eq(get_error(&wrong), UPSTREAM_BAD_WRONG_NAME);
     upstream_close(get(&origin), false);
     tls_rig_stop(&rig);
 }

@@ -1,0 +1,63 @@
+/* Which state may follow which, what a waiting exchange costs in memory, and its way into the queue. */
+#include "proxy/exchange_state.h"
+
+#include "base/log.h"
+
+static const char *state_names[] = {
+#define X(state, name) [EXCHANGE_##state] = name,
+    EXCHANGE_STATES(X)
+#undef X
+};
+
+static bool move_is_legal(enum exchange_state from, enum exchange_state to)
+{
+    static const unsigned legal[] = {
+        [EXCHANGE_ADMIT] = 1U << EXCHANGE_WAIT | 1U << EXCHANGE_DIAL | 1U << EXCHANGE_OVER,
+        [EXCHANGE_WAIT] = 1U << EXCHANGE_TRANSFER | 1U << EXCHANGE_TUNNEL | 1U << EXCHANGE_OVER,
+        [EXCHANGE_DIAL] = 1U << EXCHANGE_TRANSFER | 1U << EXCHANGE_TUNNEL | 1U << EXCHANGE_OVER,
+        /* back: the connection was dead before any byte left */
+        [EXCHANGE_TRANSFER] = 1U << EXCHANGE_WAIT | 1U << EXCHANGE_DIAL | 1U << EXCHANGE_TUNNEL | 1U << EXCHANGE_OVER,
+        [EXCHANGE_TUNNEL] = 1U << EXCHANGE_OVER,
+        [EXCHANGE_OVER] = 0,
+    };
+    return (legal[from] >> to & 1U) != 0;
+}
+
+/* What a waiting exchange holds in user space counts against max_queued_bytes. */
+void exchange_hold_bytes(struct exchange *e, size_t bytes)
+{
+    e->env->queued_bytes += (int64_t)bytes - e->held_bytes;
+    e->held_bytes = (int64_t)bytes;
+}
+
+static size_t waiting_bytes(const struct exchange *e)
+{
+    return e->request->head_bytes + e->request->fields_count * sizeof(struct field) + conn_input_bytes(e->caller->conn);
+}
+
+void exchange_set_state(struct exchange *e, enum exchange_state to)
+{
+    must_be(e, EXCHANGE_MAGIC);
+    must(move_is_legal(e->state, to));
+    log_line(LOG_DEBUG, "exchange", LOG_STR("from", state_names[e->state]), LOG_STR("to", state_names[to]), LOG_END);
+    e->state = to;
+    exchange_hold_bytes(e, to == EXCHANGE_WAIT || to == EXCHANGE_DIAL ? waiting_bytes(e) : 0);
+}
+
+enum verdict exchange_enter_queue(struct exchange *e)
+{
+    static const enum verdict verdicts[] = {
+        [ENQUEUE_OK] = VERDICT_FORWARDED,
+        [ENQUEUE_FULL] = VERDICT_QUEUE_FULL,
+        [ENQUEUE_TOO_LONG] = VERDICT_WAIT_TOO_LONG,
+        [ENQUEUE_REDIS_DOWN] = VERDICT_REDIS_DOWN,
+    };
+    struct bucket *bucket = outbound_bucket(e->env->outbound, e->policy, e->bucket_name);
+
+    return verdicts[bucket_enqueue(bucket, &e->waiter, e->patience_us, &e->forecast)];
+}
+
+bool exchange_queue_is_heavy(const struct exchange *e, size_t more)
+{
+    return e->env->queued_bytes + (int64_t)more > e->env->conf->proxy.max_queued_bytes;
+}

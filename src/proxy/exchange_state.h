@@ -1,0 +1,16 @@
+#ifndef SLUICE_PROXY_EXCHANGE_STATE_H
+#define SLUICE_PROXY_EXCHANGE_STATE_H
+#include "proxy/exchange.h"
+
+enum { EXCHANGE_MAGIC = 0x65786368 };
+
+/* A move that is legal; what is held in memory is counted anew. */
+void exchange_set_state(struct exchange *exchange, enum exchange_state to);
+/* What it holds in user space while it waits counts against max_queued_bytes. */
+void exchange_hold_bytes(struct exchange *exchange, size_t bytes);
+/* True when that much more would be too much. */
+bool exchange_queue_is_heavy(const struct exchange *exchange, size_t more);
+/* Puts its waiter into the destination's queue and fills in the forecast: VERDICT_FORWARDED, or why not. */
+enum verdict exchange_enter_queue(struct exchange *exchange);
+
+#endif
