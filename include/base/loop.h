@@ -19,8 +19,9 @@
 struct loop;
 struct event_base;
 
-/* Event priorities: slots before everything else. */
-enum { LOOP_PRIORITY_SLOT = 0, LOOP_PRIORITY_IO = 1, LOOP_PRIORITIES = 2 };
+/* Event priorities: slots before everything else; then what third parties and Redis say (libevent's default priority), since
+ * that is what slots wait for and it finishes what was begun; callers last, however many come at once. */
+enum { LOOP_PRIORITY_SLOT = 0, LOOP_PRIORITY_UPSTREAM = 1, LOOP_PRIORITY_IO = 2, LOOP_PRIORITIES = 3 };
 
 struct loop *loop_new(void);
 /* All timers must be clear, all defers run. */
@@ -57,8 +58,10 @@ struct defer {
     TAILQ_ENTRY(defer) link;
     void (*run)(struct defer *defer);
     struct loop *loop; /* non-NULL while pending */
+    int priority;      /* of the queue it is in */
 };
-/* Runs `run` before the loop polls again. Already pending: no effect. */
+/* Runs `run` before the loop polls again, at the priority of what is running now. Already pending: no effect, but for
+ * the priority, which only rises. */
 void loop_defer(struct loop *loop, struct defer *defer, void (*run)(struct defer *));
 void loop_defer_cancel(struct defer *defer);
 

@@ -18,6 +18,13 @@
 
 enum { MAX_CALLBACKS = 16 };
 
+TAILQ_HEAD(defer_list, defer);
+struct defers {
+    struct loop *loop;
+    struct event *event;
+    struct defer_list list;
+};
+
 struct loop {
     struct event_base *base;
     struct event *timer_event;
@@ -25,8 +32,8 @@ struct loop {
     struct mono armed_at; /* CLOCK_NEVER_US: not armed */
     struct timer **heap;
     uint32_t heap_count, heap_cap;
-    TAILQ_HEAD(, defer) defers;
-    struct event *defer_event;
+    struct defers defers[LOOP_PRIORITIES];
+    bool running;
 };
 
 static void timers_due(evutil_socket_t fd, short what, void *arg);
@@ -39,7 +46,7 @@ struct loop *loop_new(void)
 
     must(config != NULL);
     event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
-    event_config_set_max_dispatch_interval(config, NULL, MAX_CALLBACKS, LOOP_PRIORITY_IO);
+    event_config_set_max_dispatch_interval(config, NULL, MAX_CALLBACKS, LOOP_PRIORITY_UPSTREAM);
     loop->base = event_base_new_with_config(config);
     event_config_free(config);
     must(loop->base != NULL);
@@ -47,22 +54,29 @@ struct loop *loop_new(void)
     loop->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     must(loop->timer_fd >= 0);
     loop->armed_at.us = CLOCK_NEVER_US;
-    TAILQ_INIT(&loop->defers);
     loop->timer_event = event_new(loop->base, loop->timer_fd, EV_READ | EV_PERSIST, timers_due, loop);
-    loop->defer_event = event_new(loop->base, -1, 0, defers_due, loop);
-    must(loop->timer_event != NULL && loop->defer_event != NULL);
+    must(loop->timer_event != NULL);
     event_priority_set(loop->timer_event, LOOP_PRIORITY_SLOT);
-    event_priority_set(loop->defer_event, LOOP_PRIORITY_IO); /* else libevent polls again before it */
     must(event_add(loop->timer_event, NULL) == 0);
+    for (int priority = 0; priority < LOOP_PRIORITIES; priority++) {
+        struct defers *defers = &loop->defers[priority];
+        defers->loop = loop;
+        TAILQ_INIT(&defers->list);
+        defers->event = event_new(loop->base, -1, 0, defers_due, defers);
+        must(defers->event != NULL);
+        event_priority_set(defers->event, priority);
+    }
     return loop;
 }
 
 void loop_free(struct loop *loop)
 {
     must(loop->heap_count == 0);
-    must(TAILQ_EMPTY(&loop->defers));
     event_free(loop->timer_event);
-    event_free(loop->defer_event);
+    for (int priority = 0; priority < LOOP_PRIORITIES; priority++) {
+        must(TAILQ_EMPTY(&loop->defers[priority].list));
+        event_free(loop->defers[priority].event);
+    }
     event_base_free(loop->base);
     close(loop->timer_fd);
     mem_free(loop->heap);
@@ -76,7 +90,9 @@ struct event_base *loop_base(struct loop *loop)
 
 void loop_run(struct loop *loop)
 {
+    loop->running = true;
     must(event_base_dispatch(loop->base) >= 0);
+    loop->running = false;
 }
 
 void loop_stop(struct loop *loop)
@@ -223,26 +239,52 @@ static void timers_due(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-/* ---- deferred calls ---- */
+/* ---- deferred calls ----
+ *
+ * One queue per priority. A call is put at the priority of the handler that asks for it: higher, and libevent would
+ * break off after that handler and poll, which with thousands of ready descriptors costs more than it serves them for;
+ * lower, and what an upstream's answer sets off would wait behind every caller. */
+
+static int running_priority(const struct loop *loop)
+{
+    /* outside the loop libevent would look into an event that is not there */
+    struct event *running = loop->running ? event_base_get_running_event(loop->base) : NULL;
+
+    return running != NULL ? event_get_priority(running) : LOOP_PRIORITY_IO;
+}
+
+static void put(struct loop *loop, struct defer *defer, int priority)
+{
+    struct defers *defers = &loop->defers[priority];
+
+    if (TAILQ_EMPTY(&defers->list)) {
+        event_active(defers->event, EV_TIMEOUT, 0);
+    }
+    defer->priority = priority;
+    TAILQ_INSERT_TAIL(&defers->list, defer, link);
+}
 
 void loop_defer(struct loop *loop, struct defer *defer, void (*run)(struct defer *))
 {
-    if (defer->loop != NULL) {
-        must(defer->run == run);
+    int priority = running_priority(loop);
+
+    if (defer->loop == NULL) {
+        defer->loop = loop;
+        defer->run = run;
+        put(loop, defer, priority);
         return;
     }
-    defer->loop = loop;
-    defer->run = run;
-    if (TAILQ_EMPTY(&loop->defers)) {
-        event_active(loop->defer_event, EV_TIMEOUT, 0);
+    must(defer->run == run);
+    if (priority < defer->priority) {
+        TAILQ_REMOVE(&loop->defers[defer->priority].list, defer, link);
+        put(loop, defer, priority);
     }
-    TAILQ_INSERT_TAIL(&loop->defers, defer, link);
 }
 
 void loop_defer_cancel(struct defer *defer)
 {
     if (defer->loop != NULL) {
-        TAILQ_REMOVE(&defer->loop->defers, defer, link);
+        TAILQ_REMOVE(&defer->loop->defers[defer->priority].list, defer, link);
         defer->loop = NULL;
     }
 }
@@ -250,20 +292,20 @@ void loop_defer_cancel(struct defer *defer)
 /* Runs what is pending now; what these calls defer in turn runs next, before the loop polls again. */
 static void defers_due(evutil_socket_t fd, short what, void *arg)
 {
-    struct loop *loop = arg;
+    struct defers *defers = arg;
     struct defer *defer;
     struct defer end = {0};
 
     (void)fd;
     (void)what;
-    TAILQ_INSERT_TAIL(&loop->defers, &end, link);
-    while ((defer = TAILQ_FIRST(&loop->defers)) != &end) {
-        TAILQ_REMOVE(&loop->defers, defer, link);
+    TAILQ_INSERT_TAIL(&defers->list, &end, link);
+    while ((defer = TAILQ_FIRST(&defers->list)) != &end) {
+        TAILQ_REMOVE(&defers->list, defer, link);
         defer->loop = NULL;
         defer->run(defer);
     }
-    TAILQ_REMOVE(&loop->defers, &end, link);
-    if (!TAILQ_EMPTY(&loop->defers)) {
-        event_active(loop->defer_event, EV_TIMEOUT, 0);
+    TAILQ_REMOVE(&defers->list, &end, link);
+    if (!TAILQ_EMPTY(&defers->list)) {
+        event_active(defers->event, EV_TIMEOUT, 0);
     }
 }

@@ -125,8 +125,8 @@ static void watch_descriptor(struct upstream *upstream)
 
     event_assign(&upstream->read_event, base, upstream->fd, EV_READ | EV_PERSIST, on_read_event, upstream);
     event_assign(&upstream->write_event, base, upstream->fd, EV_WRITE | EV_PERSIST, on_write_event, upstream);
-    event_priority_set(&upstream->read_event, LOOP_PRIORITY_IO);
-    event_priority_set(&upstream->write_event, LOOP_PRIORITY_IO);
+    event_priority_set(&upstream->read_event, LOOP_PRIORITY_UPSTREAM);
+    event_priority_set(&upstream->write_event, LOOP_PRIORITY_UPSTREAM);
 }
 
 /* libcurl takes a connection for unused, and may close it, until curl_easy_recv() was called once. For a plain one a

@@ -98,7 +98,7 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *so
     }
     short events = (short)(((what & CURL_POLL_IN) ? EV_READ : 0) | ((what & CURL_POLL_OUT) ? EV_WRITE : 0));
     event_assign(&watch->event, loop_base(multi->loop), fd, events | EV_PERSIST, on_event, watch);
-    event_priority_set(&watch->event, LOOP_PRIORITY_IO);
+    event_priority_set(&watch->event, LOOP_PRIORITY_UPSTREAM);
     event_add(&watch->event,
               NULL); /* failing, the attempt times out; telling libcurl would end every connection here */
     return 0;

@@ -61,7 +61,7 @@ struct resolver *resolve_new(struct loop *loop, const struct upstreams_conf *con
     resolver->finished =
         event_new(loop_base(loop), workers_fd(resolver->workers), EV_READ | EV_PERSIST, on_finished, resolver);
     must(resolver->finished != NULL);
-    event_priority_set(resolver->finished, LOOP_PRIORITY_IO);
+    event_priority_set(resolver->finished, LOOP_PRIORITY_UPSTREAM);
     must(event_add(resolver->finished, NULL) == 0);
     return resolver;
 }
