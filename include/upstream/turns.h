@@ -33,7 +33,9 @@ struct turns {
     enum turns_kind kind;
     bool hello_bad; /* it begins like TLS, but its ClientHello can't be read */
     bool version_known, tls13;
-    bool finished;      /* TLS 1.3: the caller's Finished has passed */
+    bool finished;      /* TLS 1.3: the caller's handshake is over */
+    bool granted;       /* the next record begins the turn that was granted */
+    unsigned shown;     /* TLS 1.3: turns that its handshake took, for a client certificate */
     bool spoken;        /* the server has spoken since the last turn began: the caller's next word begins another */
     bool small;         /* a record too small for a request has passed in this turn */
     size_t caller_left; /* of the record that the caller is in */

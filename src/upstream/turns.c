@@ -17,8 +17,12 @@
  *
  * Whatever is unclear is counted: an unreadable ServerHello makes it TLS 1.2, where every record of type 23 counts;
  * bytes that are no records count by direction alone. So the errors are on one side. One turn too many is counted where
- * the server speaks in the middle of an upload (100 Continue; session tickets of TLS 1.3), and where a client
- * certificate is shown in TLS 1.3. Too few are counted where requests do not wait for answers: HTTP/2, pipelining.
+ * the server speaks in the middle of an upload (100 Continue; session tickets of TLS 1.3), and one or two where TLS 1.3
+ * shows a client certificate: its records can't be told from a request, and a request behind them must not be free.
+ *
+ * Too few are counted where requests do not wait for answers: HTTP/2, pipelining. A request may leave later than its
+ * slot where the answer to the one before came while that was still being sent: the rest of it takes the slot, and the
+ * next request, which no word of the server sets apart from it, follows when the caller likes.
  */
 #include "upstream/turns.h"
 
@@ -26,7 +30,7 @@
 
 enum { TYPE_LEAST = 20, TYPE_HANDSHAKE = 22, TYPE_DATA = 23, TYPE_MOST = 24 };
 enum { RECORD_BODY_MAX = 16384 + 2048, SERVER_HELLO_MAX = 4096 };
-enum { FINISHED_SHA256 = 53, FINISHED_SHA384 = 69, SMALL_MOST = 22 };
+enum { FINISHED_SHA256 = 53, FINISHED_SHA384 = 69, SMALL_MOST = 22, SHOWN_MOST = 3 };
 
 struct record {
     uint8_t type;
@@ -54,10 +58,15 @@ static bool read_header(const uint8_t *header, struct record *record)
 
 /* ---- the caller ---- */
 
+/* The caller's own handshake messages may be still to come, as application data. */
+static bool shakes_hands(const struct turns *t)
+{
+    return t->tls13 && !t->finished && !t->hello.early_data;
+}
+
 static bool is_finished(const struct turns *t, const struct record *record)
 {
-    return t->tls13 && !t->finished && !t->hello.early_data &&
-           (record->len == FINISHED_SHA256 || record->len == FINISHED_SHA384);
+    return shakes_hands(t) && (record->len == FINISHED_SHA256 || record->len == FINISHED_SHA384);
 }
 
 static bool is_small(const struct turns *t, const struct record *record)
@@ -67,12 +76,23 @@ static bool is_small(const struct turns *t, const struct record *record)
 
 static bool begins_turn(const struct turns *t, const struct record *record)
 {
-    return record->type == TYPE_DATA && t->spoken && !is_finished(t, record) && !is_small(t, record);
+    return record->type == TYPE_DATA && t->spoken && !t->granted && !is_finished(t, record) && !is_small(t, record);
+}
+
+/* The first record of a turn. While hands are shaken it is taken for a piece of a client certificate, and the next one
+ * is judged anew, as it may be the request. */
+static void begin_turn(struct turns *t)
+{
+    t->granted = false;
+    t->spoken = shakes_hands(t) && ++t->shown < SHOWN_MOST;
+    t->finished = !t->spoken;
 }
 
 static void enter_record(struct turns *t, const struct record *record)
 {
-    if (record->type == TYPE_DATA && t->spoken) {
+    if (record->type == TYPE_DATA && t->granted) {
+        begin_turn(t);
+    } else if (record->type == TYPE_DATA && t->spoken) {
         if (is_finished(t, record)) {
             t->finished = true;
         } else {
@@ -160,9 +180,9 @@ size_t turns_caller(struct turns *t, const void *bytes, size_t len, enum turns_w
 
 void turns_grant(struct turns *t)
 {
-    t->spoken = false;
+    t->granted = t->kind == TURNS_TLS;
+    t->spoken = t->granted; /* until its first record is here */
     t->small = false;
-    t->finished = true;
     t->count++;
 }
 
@@ -204,6 +224,7 @@ static size_t server_header(struct turns *t, const uint8_t *bytes, size_t len)
     }
     if (record.type == TYPE_DATA) {
         t->spoken = true;
+        t->finished = t->finished || t->shown > 0;
     }
     return part;
 }

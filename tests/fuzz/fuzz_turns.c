@@ -21,7 +21,9 @@ static void caller(struct turns *t, struct buf *held)
         if (want == TURNS_TURN) {
             must(t->spoken);
             turns_grant(t);
-            must(!t->spoken);
+            n = turns_caller(t, buf_ptr(held), buf_len(held), &want);
+            must(n > 0 && n <= buf_len(held)); /* a granted turn moves on */
+            buf_consume(held, n);
         }
     }
 }

@@ -12,7 +12,7 @@ import pytest
 
 from origin import most_in_window, ok
 from pki import Pki, TlsOrigin
-from rig import environment
+from rig import environment, eventually
 from wire import Stream
 
 TLS12 = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_2)
@@ -36,13 +36,15 @@ def turns(sluice, tunnels=1):
 class TlsCaller(Stream):
     """Speaks HTTP/1.1 in TLS in a tunnel; `name` is the SNI."""
 
-    def __init__(self, sluice, origin, pki, name="localhost", alpn=("http/1.1",), host="localhost"):
+    def __init__(self, sluice, origin, pki, name="localhost", alpn=("http/1.1",), host="localhost", certificate=None):
         caller = sluice.caller()
         caller.send(f"CONNECT {host}:{origin.port} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
         self.answer = caller.head()
         context = ssl.create_default_context(cafile=pki.ca)
         context.check_hostname = False
         context.set_alpn_protocols(list(alpn))
+        if certificate:
+            context.load_cert_chain(*certificate)
         self.tls = context.wrap_socket(caller.sock, server_hostname=name)
         super().__init__(self.tls)
 
@@ -80,6 +82,25 @@ def test_tunnels_opened_early_earn_no_burst(rig, pki):
         caller.tls.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
     origin.wait(15)
     assert most_in_window(origin.stamps(), 1.0) <= 10
+
+
+@pytest.mark.parametrize("tickets", [0, 2])
+def test_a_client_certificate_shown_early_makes_no_request_free(rig, pki, tickets):
+    origin = rig.add(TlsOrigin(pki.issue(), TLS13, client_ca=pki.ca))
+    origin.context.num_tickets = tickets
+    sluice = start(rig, origin, rate="20/s")
+    certificate = pki.issue("us", "DNS:us")
+    callers = [TlsCaller(sluice, origin, pki, certificate=certificate) for _ in range(25)]
+    eventually(lambda: len(origin.handshakes) == 25)
+    quiet = time.time() + 1.2
+    eventually(lambda: time.time() > quiet)
+    for caller in callers:
+        caller.tls.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    origin.wait(25)
+    assert most_in_window(origin.stamps(), 1.0) <= 20
+    for caller in callers:
+        caller.close()
+    assert 25 <= turns(sluice, 25) <= 3 * 25
 
 
 def test_the_name_in_the_client_hello_must_be_that_of_the_connect(rig, pki):

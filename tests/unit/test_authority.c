@@ -4,6 +4,7 @@
 #include "server/shield.h"
 
 #include <check.h>
+#include <openssl/pem.h>
 #include <openssl/x509v3.h>
 #include <stdlib.h>
 #include <string.h>
@@ -227,6 +228,55 @@ START_TEST(files_of_others_are_refused_and_nothing_is_replaced)
 }
 END_TEST
 
+/* Changes the CA's certificate and signs it again. */
+static void remake(bool (*change)(X509 *cert))
+{
+    char *cert_path = path_of("ca.pem"), *key_path = path_of("ca-key.pem");
+    FILE *file = fopen(cert_path, "r");
+    X509 *cert = PEM_read_X509(file, NULL, NULL, NULL);
+
+    fclose(file);
+    file = fopen(key_path, "r");
+    EVP_PKEY *key = PEM_read_PrivateKey(file, NULL, NULL, NULL);
+    fclose(file);
+    ck_assert(change(cert));
+    ck_assert_int_gt(X509_sign(cert, key, EVP_sha256()), 0);
+    file = fopen(cert_path, "w");
+    PEM_write_X509(file, cert);
+    fclose(file);
+    X509_free(cert);
+    EVP_PKEY_free(key);
+    mem_free(cert_path);
+    mem_free(key_path);
+}
+
+static bool expire(X509 *cert)
+{
+    return X509_gmtime_adj(X509_getm_notAfter(cert), -10) != NULL;
+}
+
+static bool drop_constraints(X509 *cert)
+{
+    int at = X509_get_ext_by_NID(cert, NID_basic_constraints, -1);
+
+    X509_EXTENSION_free(X509_delete_ext(cert, at));
+    at = X509_get_ext_by_NID(cert, NID_key_usage, -1);
+    X509_EXTENSION_free(X509_delete_ext(cert, at));
+    return true;
+}
+
+START_TEST(a_ca_that_has_expired_or_is_none_is_refused_with_what_to_do)
+{
+    remake(expire);
+    ck_assert_ptr_null(authority_load(dir, &err));
+    ck_assert_ptr_nonnull(strstr(err.lines[err.count - 1], "has expired"));
+    ck_assert_ptr_nonnull(strstr(err.lines[err.count - 1], "sluice ca init --dir"));
+    remake(drop_constraints);
+    ck_assert_ptr_null(authority_load(dir, &err));
+    ck_assert_ptr_nonnull(strstr(err.lines[err.count - 1], "is not the certificate of a CA"));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("authority");
@@ -242,6 +292,7 @@ int main(void)
     tcase_add_test(tcase, what_is_no_tls_fails);
     tcase_add_test(tcase, a_leaf_is_made_once_and_very_many_do_not_stay);
     tcase_add_test(tcase, files_of_others_are_refused_and_nothing_is_replaced);
+    tcase_add_test(tcase, a_ca_that_has_expired_or_is_none_is_refused_with_what_to_do);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

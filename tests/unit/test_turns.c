@@ -235,19 +235,47 @@ START_TEST(early_data_is_a_turn_and_hides_no_other)
 }
 END_TEST
 
-START_TEST(a_client_certificate_counts_one_turn_and_the_request_behind_it_none_less)
+static void hellos13(struct script *s)
+{
+    add_client_hello(says(s, true), "api.test", false, false, 16384);
+    add_server_hello(says(s, false), true);
+    record(s, false, DATA, 900);
+}
+
+START_TEST(a_client_certificate_counts_and_makes_no_request_free)
 {
     struct script s = {.count = 0};
 
-    add_client_hello(says(&s, true), "api.test", false, false, 16384);
-    add_server_hello(says(&s, false), true);
-    record(&s, false, DATA, 900);
+    hellos13(&s); /* certificate, proof, Finished; tickets */
     record(&s, true, DATA, 1200);
     record(&s, true, DATA, 130);
     record(&s, true, DATA, 53);
     record(&s, false, DATA, 500);
     calls(&s, 2);
+    check_count(&s, 4);
+    hellos13(&s); /* no tickets: nothing of the server's sets the request apart */
+    record(&s, true, DATA, 1200);
+    record(&s, true, DATA, 130);
+    record(&s, true, DATA, 69);
+    calls(&s, 2);
+    check_count(&s, 4);
+    hellos13(&s); /* all in one record */
+    record(&s, true, DATA, 1400);
+    calls(&s, 2);
     check_count(&s, 3);
+    hellos13(&s); /* no certificate, when asked for one */
+    record(&s, true, DATA, 25);
+    record(&s, true, DATA, 53);
+    calls(&s, 2);
+    check_count(&s, 3);
+    hellos13(&s); /* and an upload behind it counts no more for being long */
+    record(&s, true, DATA, 1400);
+    for (int i = 0; i < 20; i++) {
+        record(&s, true, DATA, 5000);
+    }
+    record(&s, false, DATA, 300);
+    calls(&s, 1);
+    check_count(&s, 4);
 }
 END_TEST
 
@@ -344,7 +372,7 @@ int main(void)
     tcase_add_test(tcase, key_updates_and_alerts_are_no_turns_but_a_request_cut_small_is);
     tcase_add_test(tcase, an_upload_that_the_server_interrupts_counts_once_more);
     tcase_add_test(tcase, early_data_is_a_turn_and_hides_no_other);
-    tcase_add_test(tcase, a_client_certificate_counts_one_turn_and_the_request_behind_it_none_less);
+    tcase_add_test(tcase, a_client_certificate_counts_and_makes_no_request_free);
     tcase_add_test(tcase, an_unreadable_server_hello_counts_rather_more);
     tcase_add_test(tcase, what_is_no_tls_is_counted_by_direction);
     tcase_add_test(tcase, records_that_stop_being_records_are_counted_by_direction);
