@@ -12,6 +12,7 @@
 
 #include <curl/curl.h>
 #include <event2/event.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -33,6 +34,7 @@ static const struct script *const scripts[] = {&script_reserve, &script_settle, 
 
 struct app {
     struct conf *conf;
+    int64_t max_callers;
     struct loop *loop;
     struct link *link;
     struct outbound *outbound;
@@ -129,6 +131,17 @@ static struct conf *load_conf(const char *file)
     return conf;
 }
 
+/* The kernel doubles a process' table of descriptors as it fills, and makes a process with threads wait for that, 8 to
+ * 16 ms each time: many slots at a high rate. So the table gets its size at the start. */
+static void grow_descriptor_table(rlim_t size)
+{
+    int last = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, (int)size - 1);
+
+    if (last >= 0) {
+        close(last);
+    }
+}
+
 /* Two descriptors for each caller, at worst; as many callers as that leaves room for. */
 static int64_t claim_descriptors(const struct conf *conf)
 {
@@ -142,18 +155,22 @@ static int64_t claim_descriptors(const struct conf *conf)
         limit.rlim_cur = limit.rlim_max == RLIM_INFINITY || wanted < limit.rlim_max ? wanted : limit.rlim_max;
         setrlimit(RLIMIT_NOFILE, &limit);
     }
+    grow_descriptor_table(limit.rlim_cur < wanted ? limit.rlim_cur : wanted);
     if (limit.rlim_cur >= wanted) {
         return conf->proxy.max_connections;
     }
     /* waiting callers need one each: only those near their turn have a connection to the third party */
     rlim_t spare = limit.rlim_cur / 8 > SPARE_DESCRIPTORS ? limit.rlim_cur / 8 : SPARE_DESCRIPTORS;
     int64_t fits = limit.rlim_cur > 2 * spare ? (int64_t)(limit.rlim_cur - spare) : (int64_t)limit.rlim_cur / 2;
-    if (fits >= conf->proxy.max_connections) {
-        return conf->proxy.max_connections;
+    return fits < conf->proxy.max_connections ? fits : conf->proxy.max_connections;
+}
+
+static void warn_of_few_descriptors(const struct conf *conf, int64_t fits)
+{
+    if (fits < conf->proxy.max_connections) {
+        log_line(LOG_WARN, "few_descriptors", LOG_INT("max_connections", conf->proxy.max_connections),
+                 LOG_INT("used", fits), LOG_STR("cure", "raise ulimit -n"), LOG_END);
     }
-    log_line(LOG_WARN, "few_descriptors", LOG_INT("max_connections", conf->proxy.max_connections),
-             LOG_INT("used", fits), LOG_STR("cure", "raise ulimit -n"), LOG_END);
-    return fits;
 }
 
 static void log_destination(const struct policy *policy)
@@ -293,7 +310,7 @@ static struct upstreams *make_upstreams(const struct conf *conf, struct loop *lo
 static bool boot_proxy(struct app *app, struct err *err)
 {
     app->upstreams = make_upstreams(app->conf, app->loop);
-    app->proxy = proxy_new(app->loop, app->conf, app->outbound, app->upstreams, claim_descriptors(app->conf));
+    app->proxy = proxy_new(app->loop, app->conf, app->outbound, app->upstreams, app->max_callers);
     return read_trust(app->conf, app->upstreams, err) && proxy_load_users(app->proxy, err) &&
            proxy_load_authority(app->proxy, err) && proxy_listen(app->proxy, err);
 }
@@ -320,7 +337,7 @@ static void shut_down(struct app *app)
 
 static int run(struct conf *conf)
 {
-    struct app app = {.conf = conf};
+    struct app app = {.conf = conf, .max_callers = claim_descriptors(conf)};
     struct err err = {0};
 
     signal(SIGPIPE, SIG_IGN);
@@ -330,6 +347,7 @@ static int run(struct conf *conf)
         return EXIT_BAD_CONFIG;
     }
     log_startup(conf);
+    warn_of_few_descriptors(conf, app.max_callers);
     app.loop = loop_new();
     boot_outbound(&app);
     if (!boot_proxy(&app, &err)) {

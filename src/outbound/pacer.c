@@ -405,7 +405,7 @@ static void arm(struct pacer *pacer, struct mono now)
         sooner(&next, at.us > now.us ? at : mono_add(now, 1), now);
     }
     if (pacer->queue->count > 0) {
-        sooner(&next, pacer->near_at, now);
+        sooner(&next, pacer->near_at.us > now.us ? pacer->near_at : mono_add(now, 1), now);
         sooner(&next, pacer->next_try, now);
         if (pacer->slots != NULL && !pacer->slots->up) {
             sooner(&next, mono_add(pacer->slots->down_since, FALLBACK_GRACE_US), now);
