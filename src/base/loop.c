@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 /* More, and a slot waits longer; fewer, and polling thousands of ready descriptors costs more than serving them. */
-enum { MAX_CALLBACKS = 64 };
+enum { MAX_CALLBACKS = 32 };
 
 TAILQ_HEAD(defer_list, defer);
 struct defers {

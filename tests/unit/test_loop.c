@@ -437,7 +437,7 @@ START_TEST(a_burst_of_input_does_not_hold_up_a_slot)
     run_for(20000);
     ck_assert_uint_eq(served, 2 * PIPES);
     ck_assert_uint_gt(served_at_slot, PIPES);
-    ck_assert_uint_le(served_at_slot, PIPES + 64);
+    ck_assert_uint_le(served_at_slot, PIPES + 32);
     close_pipes();
 }
 END_TEST
