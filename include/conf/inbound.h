@@ -43,6 +43,8 @@ struct inbound_rule {
     bool dry_run; /* decide and tell, never refuse */
 };
 
+struct policy;
+
 /* One protected API. Its own settings are its first rule; [inbound-rule] sections add more. */
 struct inbound_conf {
     char *label;
@@ -59,7 +61,13 @@ struct inbound_conf {
     struct cidr *trusted_proxies; /* whose X-Forwarded-For, cost header and check headers are believed */
     unsigned trusted_proxies_count;
     unsigned ipv6_prefix_bits; /* client_ip: 64 */
+    struct addr *check_listen; /* where gateways ask, besides a `listen` without `upstream` */
+    unsigned check_listen_count;
+    struct policy *policy; /* time-outs towards the upstream, of [default]; a reference */
 };
+
+/* The limit of the [inbound] section itself. */
+#define INBOUND_OWN_RULE "default"
 
 enum { INBOUND_RULES_MOST = 16 };
 

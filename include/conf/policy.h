@@ -119,6 +119,7 @@ struct redis_conf {
     int64_t connect_timeout_us;
 };
 
+struct inbound_conf;     /* conf/inbound.h */
 struct conf_route_index; /* exact hosts and suffixes */
 
 struct conf {
@@ -129,6 +130,8 @@ struct conf {
     struct policy **policies; /* every [destination], in file order */
     unsigned policies_count;
     struct conf_route_index *index;
+    struct inbound_conf **inbounds; /* every [inbound], in file order */
+    unsigned inbounds_count;
 };
 
 /* The policy of the most specific pattern for a host (lower case, no brackets or trailing dot) and port, or NULL for an

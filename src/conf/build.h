@@ -2,6 +2,7 @@
 #define SLUICE_CONF_BUILD_H
 /* The pieces a struct conf is built from and taken apart with. */
 #include "conf/draft.h"
+#include "conf/inbound_record.h"
 #include "conf/policy.h"
 
 /* An unfilled policy with one reference. */
@@ -17,5 +18,11 @@ void route_free(struct conf_route_index *index);
 /* Reports settings that contradict each other, and warnings. */
 void check_conf(const struct conf *conf, const struct draft *draft, const struct section *const *sections,
                 struct report *report);
+
+/* Builds conf->inbounds from the sections, checked; conf->fallback is there already. */
+void inbound_build(struct conf *conf, const struct draft *draft, struct report *report);
+void inbound_unbuild(struct conf *conf);
+/* One limit of a place as its section filled it, for printing; owns nothing. */
+struct inbound_record inbound_view(const struct inbound_conf *inbound, unsigned rule);
 
 #endif

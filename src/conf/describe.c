@@ -3,11 +3,13 @@
  * not do is left out (requests inside a tunnel, hosts without a rule), since silence would be taken for a yes.
  */
 #include "base/buf.h"
+#include "conf/build.h"
 #include "conf/load.h"
 #include "conf/value.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
+#include <string.h>
 
 static void PRINTF_LIKE(3, 4) line(FILE *out, const char *name, const char *format, ...)
 {
@@ -135,6 +137,72 @@ static void describe_unlisted(const struct conf *conf, FILE *out)
     }
 }
 
+/* ---- inbound ---- */
+
+static void describe_listens(const struct inbound_conf *inbound, const struct inbound_record *record, FILE *out)
+{
+    struct buf listen = {0}, check = {0}, upstream = {0};
+    bool passes_on = value_print(key_find(IN_INBOUND, slice_of("upstream")), record, &upstream);
+
+    if (value_print(key_find(IN_INBOUND, slice_of("listen")), record, &listen)) {
+        line(out, "listen:", "%.*s, %s%.*s", (int)buf_len(&listen), buf_ptr(&listen),
+             passes_on ? "admitted requests go to " : "for gateways that ask /check/",
+             passes_on ? (int)buf_len(&upstream) : (int)strlen(inbound->label), passes_on ? buf_ptr(&upstream) : inbound->label);
+    }
+    if (value_print(key_find(IN_INBOUND, slice_of("check_listen")), record, &check)) {
+        line(out, "check:", "/check/%s on %.*s", inbound->label, (int)buf_len(&check), buf_ptr(&check));
+    }
+    buf_fini(&listen);
+    buf_fini(&check);
+    buf_fini(&upstream);
+}
+
+static void describe_rule(const struct inbound_rule *rule, const struct inbound_record *record, FILE *out)
+{
+    struct buf text = {0};
+
+    buf_printf(&text, "%s, ", rule->label);
+    (void)value_print(key_find(IN_INBOUND, slice_of("algorithm")), record, &text);
+    buf_add_str(&text, " ");
+    rate_print(&rule->rate, &text);
+    if (rule->algorithm == ALGORITHM_TOKEN_BUCKET) {
+        buf_printf(&text, ", at most %" PRId64 " at once", rule->capacity);
+    }
+    buf_add_str(&text, ", by ");
+    (void)value_print(key_find(IN_INBOUND, slice_of("key")), record, &text);
+    buf_add_str(&text, "; ");
+    if (!value_print(key_find(IN_INBOUND, slice_of("methods")), record, &text)) {
+        buf_add_str(&text, "every method");
+    }
+    buf_printf(&text, " %s%s", rule->path != NULL ? rule->path : "on every path", rule->dry_run ? "; dry run" : "");
+    line(out, "limit:", "%.*s", (int)buf_len(&text), buf_ptr(&text));
+    buf_fini(&text);
+}
+
+static void describe_inbound(const struct conf *conf, const struct inbound_conf *inbound, FILE *out)
+{
+    static const char *const down[] = {
+        [INBOUND_DOWN_OPEN] = "open: every request is admitted without being counted",
+        [INBOUND_DOWN_LOCAL] = "local: each process admits its share of the rate by itself",
+        [INBOUND_DOWN_CLOSED] = "closed: every request is refused with 503",
+    };
+    struct inbound_record record = inbound_view(inbound, 0);
+    char timeout[32];
+
+    (void)fprintf(out, "inbound %s\n", inbound->label);
+    describe_listens(inbound, &record, out);
+    for (unsigned i = 0; i < inbound->rules_count; i++) {
+        record = inbound_view(inbound, i);
+        describe_rule(inbound->rules[i], &record, out);
+    }
+    str_format_duration(inbound->timeout_us, timeout);
+    if (conf->redis.url == NULL) {
+        line(out, "Redis:", "no [redis]: this process alone counts");
+    } else {
+        line(out, "Redis gone:", "(or silent for %s) %s", timeout, down[inbound->on_redis_down]);
+    }
+}
+
 void conf_describe(const struct conf *conf, FILE *out)
 {
     for (unsigned i = 0; i < conf->policies_count; i++) {
@@ -148,4 +216,7 @@ void conf_describe(const struct conf *conf, FILE *out)
         describe_limits(conf, policy, out);
     }
     describe_unlisted(conf, out);
+    for (unsigned i = 0; i < conf->inbounds_count; i++) {
+        describe_inbound(conf, conf->inbounds[i], out);
+    }
 }

@@ -20,7 +20,20 @@ struct section_name {
     char name[]; /* lower case: [destination A] and [destination a] are one */
 };
 
-static const char *const kinds[] = {"proxy", "redis", "default", "destination", NULL};
+static const char *const kinds[] = {"proxy", "redis", "default", "destination", "inbound", "inbound-rule", NULL};
+static const enum key_scope scopes[] = {IN_PROXY, IN_REDIS, IN_DEFAULT, IN_DESTINATION, IN_INBOUND, IN_INBOUND_RULE};
+/* The kinds that take a name. */
+#define NAMED (IN_DESTINATION | IN_INBOUND | IN_INBOUND_RULE)
+
+static unsigned kind_index(enum key_scope scope)
+{
+    unsigned i = 0;
+
+    while (scopes[i] != scope) {
+        i++;
+    }
+    return i;
+}
 
 size_t draft_open_ignored(struct draft *draft, unsigned line)
 {
@@ -40,14 +53,18 @@ static void refuse_kind(const struct place *place, struct slice kind)
 {
     char *name = mem_strndup(kind.ptr, kind.len);
     const char *nearest = str_nearest(name, kinds);
+    size_t i = 0;
 
+    while (nearest != NULL && kinds[i] != nearest) {
+        i++;
+    }
     if (nearest != NULL) {
-        report_error(place, "unknown section; did you mean [%s%s]?", nearest,
-                     strcmp(nearest, "destination") == 0 ? " NAME" : "");
+        report_error(place, "unknown section; did you mean [%s%s]?", nearest, (scopes[i] & NAMED) != 0 ? " NAME" : "");
     } else if (memchr(kind.ptr, '.', kind.len) != NULL) {
         report_error(place, "unknown section; a host's section is [destination %s]", name);
     } else {
-        report_error(place, "unknown section; there are [proxy], [redis], [default] and [destination NAME]");
+        report_error(place, "unknown section; there are [proxy], [redis], [default], [destination NAME], [inbound NAME] and "
+                            "[inbound-rule NAME]");
     }
     mem_free(name);
 }
@@ -55,7 +72,6 @@ static void refuse_kind(const struct place *place, struct slice kind)
 /* Splits "destination edgar" and finds the kind; 0 when there is none such. */
 static enum key_scope kind_of(const struct place *place, struct slice title, struct slice *label)
 {
-    static const enum key_scope scopes[] = {IN_PROXY, IN_REDIS, IN_DEFAULT, IN_DESTINATION};
     size_t len = 0;
 
     while (len < title.len && title.ptr[len] != ' ' && title.ptr[len] != '\t') {
@@ -72,18 +88,40 @@ static enum key_scope kind_of(const struct place *place, struct slice title, str
     return 0;
 }
 
+/* The name is part of a path, of keys in Redis and of header fields. */
+static bool is_plain_label(struct slice label)
+{
+    for (size_t i = 0; i < label.len; i++) {
+        char c = label.ptr[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (!letter && (c == '\0' || strchr(".-_", c) == NULL)) {
+            return false;
+        }
+    }
+    return label.len <= 64;
+}
+
 static bool label_fits(const struct place *place, enum key_scope scope, struct slice label)
 {
-    if (scope != IN_DESTINATION && label.len > 0) {
+    if ((scope & NAMED) == 0 && label.len > 0) {
         report_error(place, "this section takes no name");
         return false;
     }
-    if (scope == IN_DESTINATION && label.len == 0) {
-        report_error(place, "a name is missing: [destination api.example.com]");
+    if ((scope & NAMED) != 0 && label.len == 0) {
+        report_error(place, "a name is missing: [%s %s]", kinds[kind_index(scope)],
+                     scope == IN_DESTINATION ? "api.example.com" : "my-api");
         return false;
     }
-    if (slice_is_nocase(label, "default")) {
+    if (slice_is_nocase(label, "default") && scope == IN_DESTINATION) {
         report_error(place, "a destination cannot be named default, that is the name of [default]");
+        return false;
+    }
+    if (slice_is_nocase(label, "default") && scope == IN_INBOUND_RULE) {
+        report_error(place, "a rule cannot be named default, that is the name of the [inbound]'s own limit");
+        return false;
+    }
+    if ((scope & (IN_INBOUND | IN_INBOUND_RULE)) != 0 && !is_plain_label(label)) {
+        report_error(place, "a name is up to 64 letters, digits and .-_");
         return false;
     }
     return true;
@@ -125,7 +163,7 @@ size_t draft_open(struct draft *draft, struct slice title, unsigned line)
     section->label = mem_strndup(label.ptr, label.len);
     if (label.len > 0) { /* one space, however many there were */
         mem_free(section->title);
-        section->title = mem_printf("destination %s", section->label);
+        section->title = mem_printf("%s %s", kinds[kind_index(section->scope)], section->label);
         place.section = section->title;
     }
     section->ignored = !claim_name(draft, &place);

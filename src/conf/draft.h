@@ -18,7 +18,7 @@ struct section {
     bool ignored; /* its header was refused; keys in it are skipped */
     unsigned line;
     char *title; /* "destination edgar" */
-    char *label; /* "edgar", for a destination */
+    char *label; /* "edgar", where the kind takes a name */
     struct entry *entries;
     size_t count, cap;
 };

@@ -3,10 +3,11 @@
  * what is really in force; reading it gives the same settings, except for passwords.
  *
  * conf_help() writes each key on a line that starts with its section, "[proxy] listen = 127.0.0.1:3128", and everything
- * about it on indented lines below, so that a script finds all keys with: sed -n 's/^\[\([a-z]*\)\] \([a-z_]*\) =.*$/\1
+ * about it on indented lines below, so that a script finds all keys with: sed -n 's/^\[\([a-z-]*\)\] \([a-z_]*\) =.*$/\1
  * \2/p'
  */
 #include "base/buf.h"
+#include "conf/build.h"
 #include "conf/load.h"
 #include "conf/value.h"
 
@@ -35,6 +36,18 @@ static void dump_section(const char *kind, const char *label, enum key_scope sco
     }
 }
 
+static void dump_inbound(const struct inbound_conf *inbound, FILE *out)
+{
+    for (unsigned i = 0; i < inbound->rules_count; i++) {
+        struct inbound_record record = inbound_view(inbound, i);
+        if (i == 0) {
+            dump_section("inbound ", inbound->label, IN_INBOUND, &record, out);
+        } else {
+            dump_section("inbound-rule ", inbound->rules[i]->label, IN_INBOUND_RULE, &record, out);
+        }
+    }
+}
+
 void conf_dump(const struct conf *conf, FILE *out)
 {
     (void)fprintf(out, "# Settings in force.\n");
@@ -47,6 +60,9 @@ void conf_dump(const struct conf *conf, FILE *out)
     dump_section("default", "", IN_DEFAULT, conf->fallback, out);
     for (unsigned i = 0; i < conf->policies_count; i++) {
         dump_section("destination ", conf->policies[i]->label, IN_DESTINATION, conf->policies[i], out);
+    }
+    for (unsigned i = 0; i < conf->inbounds_count; i++) {
+        dump_inbound(conf->inbounds[i], out);
     }
 }
 
@@ -66,6 +82,9 @@ static const char *section_of(const struct key *key)
     }
     if (key->scope & IN_REDIS) {
         return "redis";
+    }
+    if (key->scope & (IN_INBOUND | IN_INBOUND_RULE)) {
+        return key->scope & IN_INBOUND ? "inbound" : "inbound-rule";
     }
     return key->scope & IN_DEFAULT ? "default" : "destination";
 }
@@ -93,7 +112,8 @@ void conf_help(FILE *out)
     const struct key *keys = keys_all(&count);
 
     (void)fprintf(out, "# Every key: [section] key = default. A key of [default] may stand in [destination NAME] too, "
-                       "for that one alone.\n"
+                       "for that one alone;\n"
+                       "# a key of [inbound NAME] for limits in [inbound-rule NAME].\n"
                        "# Durations: 250ms 1.5s 5m 1h 1d. Sizes: 512 64k 10m 1g. Rates: 10/s 2.5/s 100/1m 5000/1h. "
                        "Lists: by comma.\n");
     for (size_t i = 0; i < count; i++) {

@@ -12,6 +12,7 @@
 #include "conf/keys.h"
 
 #include "base/clock.h"
+#include "conf/inbound_record.h"
 #include "conf/policy.h"
 
 #include <inttypes.h>
@@ -33,6 +34,11 @@
 #define PROXY(field) offsetof(struct proxy_conf, field)
 #define REDIS(field) offsetof(struct redis_conf, field)
 #define POLICY(field) offsetof(struct policy, field)
+#define RULE(field) offsetof(struct inbound_record, rule.field)
+#define PLACE(field) offsetof(struct inbound_record, place.field)
+
+/* [inbound NAME], which is a limit itself, and the further ones beside it. */
+#define IN_LIMIT (IN_INBOUND | IN_INBOUND_RULE)
 
 static const char *const unlisted_choices[] = {"pace", "pass", "deny", NULL};
 static const char *const level_choices[] = {"debug", "info", "warn", "error", NULL};
@@ -41,6 +47,11 @@ static const char *const strict_choices[] = {"window", "gap", NULL};
 static const char *const down_choices[] = {"hold", "reserve", "reject", "open", NULL};
 static const char *const h2_choices[] = {"count", "refuse", NULL};
 static const char *const https_choices[] = {"tunnel", "originate", "intercept", NULL};
+static const char *const algorithm_choices[] = {"token_bucket",           "fixed_window",          "sliding_window_log",
+                                                "sliding_window_counter", "sliding_window_strict", "leaky_bucket",
+                                                NULL};
+static const char *const inbound_down_choices[] = {"open", "local", "closed", NULL};
+static const char *const fields_choices[] = {"ietf", "legacy", "off", NULL};
 static const char *const switch_choices[] = {"off", "on", NULL};
 
 /* clang-format off */
@@ -51,9 +62,9 @@ static const struct key table[] = {
  "Hosts without a section: pace: each by the values of [default]; pass: at once; deny: refuse."},
 {IN_PROXY, "connect_ports", KEY_PORTS, PROXY(connect_ports), "443", 0, 0, "PORT or FIRST-LAST list", NULL, true,
  "Ports that CONNECT may open tunnels to."},
-{IN_PROXY, "auth", KEY_PATH, PROXY(auth), NULL, 0, 0, "htpasswd file", NULL, true,
+{IN_PROXY, "auth", KEY_FILE, PROXY(auth), NULL, 0, 0, "htpasswd file", NULL, true,
  "Users who may use this proxy (Basic). Not set: whoever can reach the port."},
-{IN_PROXY, "allow_clients", KEY_CLIENTS, PROXY(allow_clients), NULL, 0, 0, "CIDR list", NULL, true,
+{IN_PROXY, "allow_clients", KEY_RANGES, PROXY(allow_clients), NULL, 0, 0, "CIDR list", NULL, true,
  "Addresses that may use this proxy. Not set: every address."},
 {IN_PROXY, "private_upstreams", KEY_UPSTREAMS, PROXY(private_mode), "deny", 0, 0, "deny, allow or CIDR list", NULL,
  true,
@@ -82,7 +93,7 @@ static const struct key table[] = {
  "Least important events that are logged."},
 {IN_PROXY, "log_format", KEY_CHOICE, PROXY(log_format), "logfmt", 0, 0, "choice", format_choices, false,
  "Form of a log line."},
-{IN_PROXY, "log_file", KEY_PATH, PROXY(log_file), "-", 0, 0, "file, - = standard error", NULL, false,
+{IN_PROXY, "log_file", KEY_FILE, PROXY(log_file), "-", 0, 0, "file, - = standard error", NULL, false,
  "Where the log goes."},
 {IN_PROXY, "ca_dir", KEY_PATH, PROXY(ca_dir), NULL, 0, 0, "directory", NULL, false,
  "The CA for https = intercept, as made by: sluice ca init --dir DIRECTORY."},
@@ -150,6 +161,46 @@ static const struct key table[] = {
  "Certificate (and chain) that we show to a third party that asks for one."},
 {IN_POLICY, "client_key", KEY_PATH, POLICY(client_key), NULL, 0, 0, "PEM file", NULL, true,
  "The key of client_cert. Not set: it is in the same file."},
+
+{IN_INBOUND, "listen", KEY_LISTEN, PLACE(listen), NULL, 0, 0, "ADDRESS:PORT list", NULL, false,
+ "Where callers of this API connect; without upstream: where gateways ask /check/NAME."},
+{IN_INBOUND, "upstream", KEY_ORIGIN, PLACE(upstream_host), NULL, 0, 0, "http://HOST[:PORT]", NULL, false,
+ "The API itself: admitted requests go there. Not set: only the check endpoint."},
+{IN_INBOUND, "check_listen", KEY_LISTEN, PLACE(check_listen), NULL, 0, 0, "ADDRESS:PORT list", NULL, false,
+ "Where gateways ask /check/NAME, beside a listen that passes requests on."},
+{IN_INBOUND, "match", KEY_GLOB, RULE(path), NULL, 0, 0, "path with * for anything", NULL, true,
+ "Paths that the section's own limit is for. Not set: every path."},
+{IN_INBOUND_RULE, "inbound", KEY_LABEL, offsetof(struct inbound_record, inbound), NULL, 0, 0, "NAME of an [inbound]", NULL,
+ true, "Which [inbound] this limit belongs to. A request passes if all limits that match it admit it."},
+{IN_INBOUND_RULE, "path", KEY_GLOB, RULE(path), NULL, 0, 0, "path with * for anything", NULL, true,
+ "Paths that this limit is for. Not set: every path."},
+{IN_LIMIT, "methods", KEY_METHODS, RULE(methods), NULL, 0, 0, "METHOD list", NULL, true,
+ "Methods that the limit is for. Not set: every method."},
+{IN_LIMIT, "algorithm", KEY_CHOICE, RULE(algorithm), "token_bucket", 0, 0, "choice", algorithm_choices, true,
+ "How requests are counted; the README has what each admits in the worst case."},
+{IN_LIMIT, "rate", KEY_RATE, RULE(rate), "10/s", 0, 0, "COUNT/PERIOD", NULL, true,
+ "Requests admitted of one caller, over all replicas."},
+{IN_LIMIT, "capacity", KEY_OPTIONAL, RULE(capacity), NULL, 1, INBOUND_COUNT_MOST, "requests", NULL, true,
+ "For algorithm = token_bucket: most at once after a pause. Not set: the COUNT of rate."},
+{IN_LIMIT, "key", KEY_CALLERS, RULE(keys), "client_ip", 0, 0,
+ "list of header:NAME, bearer, basic_user, cookie:NAME, query:NAME, path:N, client_ip", NULL, true,
+ "What tells callers apart: the first that a request has. Those that have none share one limit."},
+{IN_LIMIT, "cost", KEY_COUNT, RULE(cost), "1", 1, INBOUND_COUNT_MOST, "units", NULL, true,
+ "What one request takes of the rate."},
+{IN_LIMIT, "cost_header", KEY_TOKEN, RULE(cost_header), NULL, 0, 0, "header name", NULL, true,
+ "A request header with the cost, believed from trusted_proxies alone."},
+{IN_LIMIT, "dry_run", KEY_SWITCH, RULE(dry_run), "off", 0, 0, "choice", switch_choices, true,
+ "Decide, count and tell, but never refuse."},
+{IN_INBOUND, "headers", KEY_CHOICE, PLACE(headers), "ietf", 0, 0, "choice", fields_choices, true,
+ "ietf: RateLimit and RateLimit-Policy fields in answers; legacy: X-RateLimit-* as well; off: none."},
+{IN_INBOUND, "on_redis_down", KEY_CHOICE, PLACE(on_redis_down), "open", 0, 0, "choice", inbound_down_choices, true,
+ "Without Redis, open: admit all; local: each process its share of the rate; closed: refuse with 503."},
+{IN_INBOUND, "timeout", KEY_DURATION, PLACE(timeout_us), "20ms", MS, 10 * SECOND, "duration", NULL, true,
+ "Longest that a decision waits for Redis; then on_redis_down applies."},
+{IN_INBOUND, "trusted_proxies", KEY_RANGES, PLACE(trusted_proxies), "127.0.0.0/8, ::1/128", 0, 0, "CIDR list", NULL, true,
+ "Gateways whose X-Forwarded-For, cost_header and check requests are believed."},
+{IN_INBOUND, "ipv6_prefix", KEY_COUNT, offsetof(struct inbound_record, ipv6_prefix), "64", 16, 128, "bits", NULL, true,
+ "client_ip: how much of an IPv6 address is one caller."},
 };
 /* clang-format on */
 
@@ -196,13 +247,17 @@ static const char *scope_name(enum key_scope scope)
         return "[default]";
     case IN_DESTINATION:
         return "[destination NAME]";
+    case IN_INBOUND:
+        return "[inbound NAME]";
+    case IN_INBOUND_RULE:
+        return "[inbound-rule NAME]";
     }
     wrong("no such kind of section");
 }
 
 const char *key_home(struct slice name)
 {
-    static const enum key_scope order[] = {IN_PROXY, IN_REDIS, IN_DEFAULT, IN_DESTINATION};
+    static const enum key_scope order[] = {IN_PROXY, IN_REDIS, IN_DEFAULT, IN_DESTINATION, IN_INBOUND, IN_INBOUND_RULE};
 
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
         if (key_find(order[i], name) != NULL) {

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /* The kinds of section, as bits: a key of [default] may stand in [destination NAME] as well. */
-enum key_scope { IN_PROXY = 1, IN_REDIS = 2, IN_DEFAULT = 4, IN_DESTINATION = 8 };
+enum key_scope { IN_PROXY = 1, IN_REDIS = 2, IN_DEFAULT = 4, IN_DESTINATION = 8, IN_INBOUND = 16, IN_INBOUND_RULE = 32 };
 
 enum key_type {
     KEY_COUNT,     /* int64_t */
@@ -18,21 +18,28 @@ enum key_type {
     KEY_RATE,      /* struct rate */
     KEY_CHOICE,    /* an enum, numbered as in `choices` */
     KEY_SWITCH,    /* bool */
-    KEY_PATH,      /* char *, NULL for "-" */
+    KEY_FILE,      /* char *, NULL for "-" */
     KEY_PREFIX,    /* char * */
-    KEY_LISTEN,    /* proxy_conf.listen */
-    KEY_PORTS,     /* proxy_conf.connect_ports */
-    KEY_CLIENTS,   /* proxy_conf.allow_clients */
+    KEY_LISTEN,    /* struct addr * and, right behind it, how many */
+    KEY_PORTS,     /* struct port_range *, the same */
+    KEY_RANGES,    /* struct cidr *, the same */
     KEY_UPSTREAMS, /* proxy_conf.private_mode and .private_upstreams */
     KEY_URL,       /* all of redis_conf that a URL can say */
     KEY_HOSTS,     /* policy.hosts */
+    KEY_OPTIONAL,  /* int64_t, 0 = not set */
+    KEY_TOKEN,     /* char *, the name of a header field */
+    KEY_LABEL,     /* char *, the name of a section */
+    KEY_GLOB,      /* char *, a pattern of paths */
+    KEY_METHODS,   /* inbound_rule.methods */
+    KEY_CALLERS,   /* inbound_rule.keys */
+    KEY_ORIGIN,    /* inbound_conf.upstream_host and .upstream_port */
 };
 
 struct key {
     unsigned scope; /* of enum key_scope */
     const char *name;
     enum key_type type;
-    size_t offset;       /* in proxy_conf, redis_conf or policy, by scope */
+    size_t offset;       /* in proxy_conf, redis_conf, policy or inbound_record, by scope */
     const char *initial; /* default as one would write it; NULL = not set */
     int64_t min, max;    /* in the unit of the field; both 0 where a range means nothing */
     const char *unit;    /* what the number counts, or how the value is written */

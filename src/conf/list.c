@@ -1,10 +1,11 @@
 /*
- * Comma-separated lists of [proxy]. Every element is checked, so that one reading shows all mistakes; the field changes
+ * Comma-separated lists. Every element is checked, so that one reading shows all mistakes; the field changes
  * only when all are right. A range that is wider than its text looks (10.0.0.1/8) is refused, not rounded.
  */
 #include "conf/value.h"
 
 #include "base/mem.h"
+#include "conf/inbound.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -43,6 +44,37 @@ static bool parse_list(const struct place *place, struct slice text, parse_eleme
         *list = (struct growing){NULL, 0, list->item_bytes};
     }
     return good && any;
+}
+
+_Static_assert(offsetof(struct proxy_conf, listen_count) == offsetof(struct proxy_conf, listen) + sizeof(void *) &&
+                   offsetof(struct proxy_conf, connect_ports_count) ==
+                       offsetof(struct proxy_conf, connect_ports) + sizeof(void *) &&
+                   offsetof(struct proxy_conf, allow_clients_count) ==
+                       offsetof(struct proxy_conf, allow_clients) + sizeof(void *) &&
+                   offsetof(struct inbound_conf, listen_count) == offsetof(struct inbound_conf, listen) + sizeof(void *) &&
+                   offsetof(struct inbound_conf, check_listen_count) ==
+                       offsetof(struct inbound_conf, check_listen) + sizeof(void *) &&
+                   offsetof(struct inbound_conf, trusted_proxies_count) ==
+                       offsetof(struct inbound_conf, trusted_proxies) + sizeof(void *),
+               "the count of a list is right behind it");
+
+static void put_list(void *field, const struct growing *list)
+{
+    void *before;
+
+    memcpy(&before, field, sizeof before); /* a pointer of another type each time */
+    mem_free(before);
+    memcpy(field, &list->items, sizeof list->items);
+    memcpy((char *)field + sizeof(void *), &list->count, sizeof list->count);
+}
+
+static unsigned get_list(const void *field, const void *items)
+{
+    unsigned count;
+
+    memcpy((void *)(uintptr_t)items, field, sizeof(void *));
+    memcpy(&count, (const char *)field + sizeof(void *), sizeof count);
+    return count;
 }
 
 /* ---- listen ---- */
@@ -87,27 +119,17 @@ static bool parse_listen(const struct place *place, struct slice text, struct gr
     return true;
 }
 
-static bool set_listen(const struct place *place, struct slice text, struct proxy_conf *proxy)
+static bool print_listen(const void *field, struct buf *out)
 {
-    struct growing list = {NULL, 0, sizeof(struct addr)};
-
-    if (!parse_list(place, text, parse_listen, &list)) {
-        return false;
-    }
-    mem_free(proxy->listen);
-    proxy->listen = list.items;
-    proxy->listen_count = list.count;
-    return true;
-}
-
-static void print_listen(const struct proxy_conf *proxy, struct buf *out)
-{
+    const struct addr *listen;
+    unsigned count = get_list(field, &listen);
     char text[ADDR_TEXT_BYTES];
 
-    for (unsigned i = 0; i < proxy->listen_count; i++) {
-        addr_format(&proxy->listen[i], false, text);
+    for (unsigned i = 0; i < count; i++) {
+        addr_format(&listen[i], false, text);
         buf_printf(out, "%s%s", i > 0 ? ", " : "", text);
     }
+    return count > 0;
 }
 
 /* ---- connect_ports ---- */
@@ -134,28 +156,18 @@ static bool parse_port_range(const struct place *place, struct slice text, struc
     return true;
 }
 
-static bool set_ports(const struct place *place, struct slice text, struct proxy_conf *proxy)
+static bool print_ports(const void *field, struct buf *out)
 {
-    struct growing list = {NULL, 0, sizeof(struct port_range)};
+    const struct port_range *ranges;
+    unsigned count = get_list(field, &ranges);
 
-    if (!parse_list(place, text, parse_port_range, &list)) {
-        return false;
-    }
-    mem_free(proxy->connect_ports);
-    proxy->connect_ports = list.items;
-    proxy->connect_ports_count = list.count;
-    return true;
-}
-
-static void print_ports(const struct proxy_conf *proxy, struct buf *out)
-{
-    for (unsigned i = 0; i < proxy->connect_ports_count; i++) {
-        const struct port_range *range = &proxy->connect_ports[i];
-        buf_printf(out, "%s%u", i > 0 ? ", " : "", range->first);
-        if (range->last != range->first) {
-            buf_printf(out, "-%u", range->last);
+    for (unsigned i = 0; i < count; i++) {
+        buf_printf(out, "%s%u", i > 0 ? ", " : "", ranges[i].first);
+        if (ranges[i].last != ranges[i].first) {
+            buf_printf(out, "-%u", ranges[i].last);
         }
     }
+    return count > 0;
 }
 
 /* ---- ranges of addresses ---- */
@@ -243,38 +255,54 @@ static void print_upstreams(const struct proxy_conf *proxy, struct buf *out)
 
 /* ---- by type ---- */
 
-bool list_set(const struct place *place, enum key_type type, struct slice text, struct proxy_conf *proxy)
+static bool set_plain(const struct place *place, struct slice text, parse_element *parse, size_t item_bytes, void *field)
 {
-    switch (type) {
+    struct growing list = {NULL, 0, item_bytes};
+
+    if (!parse_list(place, text, parse, &list)) {
+        return false;
+    }
+    put_list(field, &list);
+    return true;
+}
+
+bool list_set(const struct place *place, const struct key *key, struct slice text, void *record)
+{
+    void *field = (char *)record + key->offset;
+
+    switch (key->type) {
     case KEY_LISTEN:
-        return set_listen(place, text, proxy);
+        return set_plain(place, text, parse_listen, sizeof(struct addr), field);
     case KEY_PORTS:
-        return set_ports(place, text, proxy);
-    case KEY_CLIENTS:
-        return set_cidrs(place, text, &proxy->allow_clients, &proxy->allow_clients_count);
+        return set_plain(place, text, parse_port_range, sizeof(struct port_range), field);
+    case KEY_RANGES:
+        return set_plain(place, text, parse_cidr, sizeof(struct cidr), field);
     case KEY_UPSTREAMS:
-        return set_upstreams(place, text, proxy);
+        return set_upstreams(place, text, record);
     default:
-        wrong("not a list of [proxy]");
+        wrong("not a list");
     }
 }
 
-bool list_print(enum key_type type, const struct proxy_conf *proxy, struct buf *out)
+bool list_print(const struct key *key, const void *record, struct buf *out)
 {
-    switch (type) {
+    const void *field = (const char *)record + key->offset;
+    const struct cidr *ranges;
+    unsigned count;
+
+    switch (key->type) {
     case KEY_LISTEN:
-        print_listen(proxy, out);
-        return true;
+        return print_listen(field, out);
     case KEY_PORTS:
-        print_ports(proxy, out);
-        return true;
-    case KEY_CLIENTS:
-        print_cidrs(proxy->allow_clients, proxy->allow_clients_count, out);
-        return proxy->allow_clients_count > 0;
+        return print_ports(field, out);
+    case KEY_RANGES:
+        count = get_list(field, &ranges);
+        print_cidrs(ranges, count, out);
+        return count > 0;
     case KEY_UPSTREAMS:
-        print_upstreams(proxy, out);
+        print_upstreams(record, out);
         return true;
     default:
-        wrong("not a list of [proxy]");
+        wrong("not a list");
     }
 }

@@ -120,6 +120,7 @@ static struct conf *build(struct report *report, const struct draft *draft)
     const struct section **sections = build_destinations(report, draft, conf);
     route_build(conf, sections, report);
     check_conf(conf, draft, sections, report);
+    inbound_build(conf, draft, report);
     mem_free((void *)sections);
     return conf;
 }
@@ -204,6 +205,7 @@ void conf_free(struct conf *conf)
         policy_put(conf->policies[i]);
     }
     mem_free(conf->policies);
+    inbound_unbuild(conf);
     policy_put(conf->fallback);
     proxy_conf_fini(&conf->proxy);
     redis_conf_fini(&conf->redis);

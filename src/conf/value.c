@@ -227,6 +227,7 @@ bool value_set(const struct place *place, const struct key *key, struct slice te
 
     switch (key->type) {
     case KEY_COUNT:
+    case KEY_OPTIONAL:
     case KEY_DURATION:
     case KEY_SIZE:
         return set_number(place, key, text, field);
@@ -235,19 +236,26 @@ bool value_set(const struct place *place, const struct key *key, struct slice te
     case KEY_CHOICE:
     case KEY_SWITCH:
         return set_choice(place, key, text, field);
-    case KEY_PATH:
+    case KEY_FILE:
         return set_path(place, text, field);
     case KEY_PREFIX:
         return set_prefix(place, text, field);
     case KEY_LISTEN:
     case KEY_PORTS:
-    case KEY_CLIENTS:
+    case KEY_RANGES:
     case KEY_UPSTREAMS:
-        return list_set(place, key->type, text, record);
+        return list_set(place, key, text, record);
     case KEY_URL:
         return url_set(place, text, record);
     case KEY_HOSTS:
         return hosts_set(place, text, record);
+    case KEY_TOKEN:
+    case KEY_LABEL:
+    case KEY_GLOB:
+    case KEY_METHODS:
+    case KEY_CALLERS:
+    case KEY_ORIGIN:
+        return inbound_value_set(place, key, text, record);
     }
     wrong("no such type of key");
 }
@@ -313,18 +321,32 @@ bool value_print(const struct key *key, const void *record, struct buf *out)
     case KEY_SWITCH:
         print_choice(key, field, out);
         return true;
-    case KEY_PATH:
+    case KEY_FILE:
     case KEY_PREFIX:
     case KEY_URL:
         return print_text(*(char *const *)field, key->initial, out);
     case KEY_LISTEN:
     case KEY_PORTS:
-    case KEY_CLIENTS:
+    case KEY_RANGES:
     case KEY_UPSTREAMS:
-        return list_print(key->type, record, out);
+        return list_print(key, record, out);
     case KEY_HOSTS:
         hosts_print(record, out);
         return true;
+    case KEY_OPTIONAL:
+        if (*(const int64_t *)field == 0) {
+            return false;
+        }
+        print_number(key->type, *(const int64_t *)field, out);
+        return true;
+    case KEY_TOKEN:
+    case KEY_LABEL:
+    case KEY_GLOB:
+        return print_text(*(char *const *)field, key->initial, out);
+    case KEY_METHODS:
+    case KEY_CALLERS:
+    case KEY_ORIGIN:
+        return inbound_value_print(key, record, out);
     }
     wrong("no such type of key");
 }

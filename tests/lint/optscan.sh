@@ -17,14 +17,14 @@ help=$("$sluice" --help-config) || {
     echo "optscan: $sluice --help-config failed" >&2
     exit 1
 }
-keys=$(printf '%s\n' "$help" | sed -n 's/^\[\([a-z]*\)\] \([a-z_]*\) =.*$/\1.\2/p')
+keys=$(printf '%s\n' "$help" | sed -n 's/^\[\([a-z-]*\)\] \([a-z_]*\) =.*$/\1.\2/p')
 [ -n "$keys" ] || {
     echo "optscan: $sluice --help-config lists no keys" >&2
     exit 1
 }
 
 # "section.key" of every line "key = value", commented out or not, under the "[section]" last seen, commented out or not.
-shown=$(sed -n -e 's/^\(# \)\{0,1\}\[\([a-z]*\)[] ].*$/[\2/p' -e 's/^\(# \)\{0,1\}\([a-z_]*\) = .*$/\2/p' "$example" |
+shown=$(sed -n -e 's/^\(# \)\{0,1\}\[\([a-z-]*\)[] ].*$/[\2/p' -e 's/^\(# \)\{0,1\}\([a-z_]*\) = .*$/\2/p' "$example" |
     awk '/^\[/ { section = substr($0, 2); next } { print section "." $0 }')
 
 for key in $keys; do
@@ -34,8 +34,8 @@ for key in $keys; do
     grep -qE -- "\`$name\`|(^|[^a-z_])$name =" "$readme" || complain "$readme lacks $name"
 done
 for key in $shown; do
-    # a key of [default] may be shown in a destination
-    printf '%s\n' "$keys" | grep -qxF -e "$key" -e "default.${key#destination.}" ||
+    # a key of [default] may be shown in a destination, one of [inbound] in an [inbound-rule]
+    printf '%s\n' "$keys" | grep -qxF -e "$key" -e "default.${key#destination.}" -e "inbound.${key#inbound-rule.}" ||
         complain "$example has ${key#*.} in [${key%%.*}], which does not exist"
 done
 exit $bad
