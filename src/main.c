@@ -4,7 +4,9 @@
 #include "base/loop.h"
 #include "base/mem.h"
 #include "conf/load.h"
+#include "inbound/admission.h"
 #include "outbound/outbound.h"
+#include "proxy/inbound.h"
 #include "proxy/proxy.h"
 #include "redis/link.h"
 #include "server/authority.h"
@@ -29,8 +31,9 @@
 
 enum { EXIT_BAD_CONFIG = 2, SPARE_DESCRIPTORS = 64, REPLICA_ID_BYTES = 24, SIGNALS = 4 };
 
-extern const struct script script_reserve, script_settle, script_pause, script_members;
-static const struct script *const scripts[] = {&script_reserve, &script_settle, &script_pause, &script_members};
+extern const struct script script_reserve, script_settle, script_pause, script_members, script_admit;
+static const struct script *const scripts[] = {&script_reserve, &script_settle, &script_pause, &script_members,
+                                               &script_admit};
 
 struct app {
     struct conf *conf;
@@ -41,6 +44,10 @@ struct app {
     struct upstreams *upstreams;
     struct proxy *proxy;
     struct event *signals[SIGNALS];
+    struct admission *admission; /* these three: NULL without an [inbound] */
+    struct upstreams *inbound_upstreams;
+    struct inbound *inbound;
+    unsigned undrained;
     bool draining;
 };
 
@@ -142,11 +149,13 @@ static void grow_descriptor_table(rlim_t size)
     }
 }
 
-/* Two descriptors for each caller, at worst; as many callers as that leaves room for. */
+/* Two descriptors for each caller, at worst, and as many again for the inbound side; as many callers as that leaves
+ * room for. */
 static int64_t claim_descriptors(const struct conf *conf)
 {
     struct rlimit limit = {0, 0};
-    rlim_t wanted = (rlim_t)conf->proxy.max_connections * 2 + SPARE_DESCRIPTORS;
+    rlim_t sides = conf->inbounds_count > 0 ? 2 : 1;
+    rlim_t wanted = (rlim_t)conf->proxy.max_connections * 2 * sides + SPARE_DESCRIPTORS;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
         return conf->proxy.max_connections;
@@ -162,6 +171,7 @@ static int64_t claim_descriptors(const struct conf *conf)
     /* waiting callers need one each: only those near their turn have a connection to the third party */
     rlim_t spare = limit.rlim_cur / 8 > SPARE_DESCRIPTORS ? limit.rlim_cur / 8 : SPARE_DESCRIPTORS;
     int64_t fits = limit.rlim_cur > 2 * spare ? (int64_t)(limit.rlim_cur - spare) : (int64_t)limit.rlim_cur / 2;
+    fits /= sides == 2 ? 3 : 1; /* nobody waits on the inbound side: two descriptors for each of its callers */
     return fits < conf->proxy.max_connections ? fits : conf->proxy.max_connections;
 }
 
@@ -206,8 +216,16 @@ static void all_gone(void *arg)
 {
     struct app *app = arg;
 
+    if (--app->undrained > 0) {
+        return;
+    }
     log_line(LOG_INFO, "drained", LOG_END);
     loop_stop(app->loop);
+}
+
+static unsigned callers_of(const struct app *app)
+{
+    return proxy_callers(app->proxy) + (app->inbound != NULL ? inbound_callers(app->inbound) : 0);
 }
 
 static void ended(evutil_socket_t number, short what, void *arg)
@@ -217,14 +235,18 @@ static void ended(evutil_socket_t number, short what, void *arg)
     (void)number;
     (void)what;
     if (app->draining) {
-        log_line(LOG_WARN, "stopped", LOG_INT("callers", proxy_callers(app->proxy)), LOG_END);
+        log_line(LOG_WARN, "stopped", LOG_INT("callers", callers_of(app)), LOG_END);
         log_close();
         _exit(EXIT_FAILURE);
     }
     app->draining = true;
-    log_line(LOG_INFO, "draining", LOG_INT("callers", proxy_callers(app->proxy)),
+    log_line(LOG_INFO, "draining", LOG_INT("callers", callers_of(app)),
              LOG_INT("waiting", outbound_waiting(app->outbound)), LOG_END);
+    app->undrained = app->inbound != NULL ? 2 : 1;
     proxy_drain(app->proxy, all_gone, app);
+    if (app->inbound != NULL) {
+        inbound_drain(app->inbound, all_gone, app);
+    }
 }
 
 static void reopen(evutil_socket_t number, short what, void *arg)
@@ -261,7 +283,18 @@ static void watch_signals(struct app *app)
 
 /* ---- boot ---- */
 
-static void boot_outbound(struct app *app)
+/* Callers' keys are hashed under what all replicas, and only they, know. */
+static void boot_admission(struct app *app, const char *replica)
+{
+    const struct redis_conf *rc = &app->conf->redis;
+    char *secret = mem_printf("sluice inbound %s %s", rc->prefix, rc->password != NULL ? rc->password : "");
+
+    app->admission = admission_new(app->loop, app->link, rc->prefix, replica, secret, strlen(secret));
+    explicit_bzero(secret, strlen(secret));
+    mem_free(secret);
+}
+
+static void boot_limits(struct app *app)
 {
     const struct conf *conf = app->conf;
     char replica[REPLICA_ID_BYTES];
@@ -276,9 +309,30 @@ static void boot_outbound(struct app *app)
     for (unsigned i = 0; i < conf->policies_count; i++) {
         outbound_warm(app->outbound, conf->policies[i], conf->policies[i]->label);
     }
+    if (conf->inbounds_count > 0) {
+        boot_admission(app, replica);
+    }
     if (app->link != NULL) {
         link_start(app->link);
     }
+}
+
+/* Our own API lies in our own network. */
+static bool boot_inbound(struct app *app, struct err *err)
+{
+    const struct upstreams_conf upstreams = {
+        .private_mode = PRIVATE_ALLOW,
+        .dns_ttl_us = app->conf->proxy.dns_ttl_us,
+        .dns_timeout_us = app->conf->fallback->connect_timeout_us,
+        .resolver_threads = 1,
+    };
+
+    if (app->conf->inbounds_count == 0) {
+        return true;
+    }
+    app->inbound_upstreams = upstreams_new(app->loop, &upstreams);
+    app->inbound = inbound_new(app->loop, app->conf, app->admission, app->inbound_upstreams, app->max_callers);
+    return inbound_listen(app->inbound, err);
 }
 
 /* Files that TLS to the third parties needs: mistakes in them are told now, not at the first call. */
@@ -312,11 +366,16 @@ static bool boot_proxy(struct app *app, struct err *err)
     app->upstreams = make_upstreams(app->conf, app->loop);
     app->proxy = proxy_new(app->loop, app->conf, app->outbound, app->upstreams, app->max_callers);
     return read_trust(app->conf, app->upstreams, err) && proxy_load_users(app->proxy, err) &&
-           proxy_load_authority(app->proxy, err) && proxy_listen(app->proxy, err);
+           proxy_load_authority(app->proxy, err) && boot_inbound(app, err) && proxy_listen(app->proxy, err);
 }
 
 static void shut_down(struct app *app)
 {
+    if (app->inbound != NULL) {
+        inbound_free(app->inbound);
+        upstreams_free(app->inbound_upstreams);
+        admission_free(app->admission);
+    }
     proxy_free(app->proxy);
     upstreams_free(app->upstreams);
     outbound_free(app->outbound);
@@ -349,7 +408,7 @@ static int run(struct conf *conf)
     log_startup(conf);
     warn_of_few_descriptors(conf, app.max_callers);
     app.loop = loop_new();
-    boot_outbound(&app);
+    boot_limits(&app);
     if (!boot_proxy(&app, &err)) {
         shut_down(&app);
         err_print(&err, "sluice: ");

@@ -19,7 +19,7 @@ enum inbound_algorithm {
 enum inbound_redis_down { INBOUND_DOWN_OPEN, INBOUND_DOWN_LOCAL, INBOUND_DOWN_CLOSED };
 enum inbound_headers { INBOUND_HEADERS_IETF, INBOUND_HEADERS_LEGACY, INBOUND_HEADERS_OFF };
 
-enum inbound_key_kind { KEY_HEADER, KEY_BEARER, KEY_BASIC_USER, KEY_COOKIE, KEY_QUERY, KEY_CLIENT_IP, KEY_PATH };
+enum inbound_key_kind { KEY_HEADER, KEY_BEARER, KEY_BASIC_USER, KEY_COOKIE, KEY_QUERY, KEY_CLIENT_IP, KEY_SEGMENT };
 struct inbound_key {
     enum inbound_key_kind kind;
     char *name;     /* header, cookie, query */

@@ -16,7 +16,7 @@ static const struct {
 } callers[] = {
     {"header", KEY_HEADER, "NAME"}, {"bearer", KEY_BEARER, NULL},       {"basic_user", KEY_BASIC_USER, NULL},
     {"cookie", KEY_COOKIE, "NAME"}, {"query", KEY_QUERY, "NAME"},       {"client_ip", KEY_CLIENT_IP, NULL},
-    {"path", KEY_PATH, "N"},
+    {"path", KEY_SEGMENT, "N"},
 };
 enum { CALLERS = sizeof callers / sizeof callers[0] };
 
@@ -71,7 +71,7 @@ static bool parse_argument(const struct place *place, size_t row, struct slice a
         }
         return argument.ptr == NULL;
     }
-    bool path = callers[row].kind == KEY_PATH;
+    bool path = callers[row].kind == KEY_SEGMENT;
     if (path ? argument.ptr == NULL || !str_parse_u64(argument, &index) || index < 1 || index > PATH_INDEX_MAX
              : argument.ptr == NULL || !is_token(argument)) {
         report_error(place, path ? "%.*s is not path:N with N from 1 (the first segment) to 64"
@@ -161,7 +161,7 @@ static void print_callers(const struct inbound_rule *rule, struct buf *out)
             row++;
         }
         buf_printf(out, "%s%s", i > 0 ? ", " : "", callers[row].word);
-        if (callers[row].kind == KEY_PATH) {
+        if (callers[row].kind == KEY_SEGMENT) {
             buf_printf(out, ":%u", rule->keys[i].index);
         } else if (rule->keys[i].name != NULL) {
             buf_printf(out, ":%s", rule->keys[i].name);

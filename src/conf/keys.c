@@ -95,7 +95,7 @@ static const struct key table[] = {
  "Form of a log line."},
 {IN_PROXY, "log_file", KEY_FILE, PROXY(log_file), "-", 0, 0, "file, - = standard error", NULL, false,
  "Where the log goes."},
-{IN_PROXY, "ca_dir", KEY_PATH, PROXY(ca_dir), NULL, 0, 0, "directory", NULL, false,
+{IN_PROXY, "ca_dir", KEY_FILE, PROXY(ca_dir), NULL, 0, 0, "directory", NULL, false,
  "The CA for https = intercept, as made by: sluice ca init --dir DIRECTORY."},
 
 {IN_REDIS, "url", KEY_URL, REDIS(url), NULL, 0, 0, "redis://, rediss:// or unix:/path", NULL, false,
@@ -155,11 +155,11 @@ static const struct key table[] = {
  "tunnel: callers do TLS; originate: they say http://, TLS begins here; intercept: their TLS ends here, see ca_dir."},
 {IN_POLICY, "rewrite", KEY_SWITCH, POLICY(rewrite), "on", 0, 0, "choice", switch_choices, true,
  "With originate: https:// in Location becomes http://, and Secure leaves Set-Cookie, so that callers stay here."},
-{IN_POLICY, "ca_file", KEY_PATH, POLICY(ca_file), NULL, 0, 0, "PEM file", NULL, true,
+{IN_POLICY, "ca_file", KEY_FILE, POLICY(ca_file), NULL, 0, 0, "PEM file", NULL, true,
  "Certificates trusted for the third party. Not set, or -: those of the system."},
-{IN_POLICY, "client_cert", KEY_PATH, POLICY(client_cert), NULL, 0, 0, "PEM file", NULL, true,
+{IN_POLICY, "client_cert", KEY_FILE, POLICY(client_cert), NULL, 0, 0, "PEM file", NULL, true,
  "Certificate (and chain) that we show to a third party that asks for one."},
-{IN_POLICY, "client_key", KEY_PATH, POLICY(client_key), NULL, 0, 0, "PEM file", NULL, true,
+{IN_POLICY, "client_key", KEY_FILE, POLICY(client_key), NULL, 0, 0, "PEM file", NULL, true,
  "The key of client_cert. Not set: it is in the same file."},
 
 {IN_INBOUND, "listen", KEY_LISTEN, PLACE(listen), NULL, 0, 0, "ADDRESS:PORT list", NULL, false,

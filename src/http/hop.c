@@ -22,7 +22,8 @@ static const char *const by_hop[] = {
 };
 
 static const char *const never_by_hop[] = {
-    "Host", "Content-Length", "Content-Type", "Content-Encoding", "Content-Range", "Date", "Via", "Max-Forwards", NULL,
+    "Host", "Content-Length", "Content-Type", "Content-Encoding", "Content-Range", "Date", "Via", "Max-Forwards", "Forwarded",
+    "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", NULL,
 };
 
 /* Routing, framing, authentication, conditions, and whatever decides how the content is read: a recipient that merged

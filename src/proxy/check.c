@@ -1,12 +1,14 @@
 /*
- * The endpoint for gateways that are there already: may this request pass? 204 or 429, with the same fields that the caller would see.
+ * The endpoint for gateways that are there already: may this request pass? 204 or 429, with the same fields that the
+ * caller would see.
  *
  *     GET /check/NAME           what is asked about is told in fields, as the gateway has them:
  *                               nginx               X-Original-Method, X-Original-URI, X-Forwarded-For
  *                               Traefik, Caddy      X-Forwarded-Method, X-Forwarded-Uri, X-Forwarded-For
  *     GET /check/NAME/any/path  Envoy's ext_authz puts our path before the original one, and keeps the method
  *
- * All other fields are the original request's, as every one of them passes those on. Only trusted_proxies may ask: anybody else could use up another's limit.
+ * All other fields are the original request's, as every one of them passes those on. Only trusted_proxies may ask:
+ * anybody else could use up another's limit.
  */
 #include "proxy/check.h"
 
@@ -99,7 +101,8 @@ enum verdict check_read(struct visit *v, struct refusal *refusal)
     }
     v->seen.trusted = inbound_trusts(v->inbound, v->seen.peer);
     if (!v->seen.trusted) {
-        return refused(refusal, VERDICT_CLIENT_DENIED, "this address is not among the trusted_proxies of the [inbound]");
+        return refused(refusal, VERDICT_CLIENT_DENIED,
+                       "this address is not among the trusted_proxies of the [inbound]");
     }
     read_original(v, rest);
     return VERDICT_FORWARDED;

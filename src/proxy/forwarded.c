@@ -1,6 +1,6 @@
 /*
- * Behind us the API sees one caller, us. What these fields say is believed there, so what an untrusted caller wrote into them is left out, and only what a trusted
- * proxy wrote is continued.
+ * Behind us the API sees one caller, us. What these fields say is believed there, so what an untrusted caller wrote
+ * into them is left out, and only what a trusted proxy wrote is continued.
  */
 #include "proxy/forwarded.h"
 
@@ -10,7 +10,8 @@
 
 enum { ADDED_MOST = 4 };
 
-static const char *const about_callers[] = {"X-Forwarded-For", "Forwarded", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP"};
+static const char *const about_callers[] = {"X-Forwarded-For", "Forwarded", "X-Forwarded-Host", "X-Forwarded-Proto",
+                                            "X-Real-IP"};
 enum { CONTINUED = 2, ABOUT_CALLERS = sizeof about_callers / sizeof about_callers[0] };
 
 static unsigned row_of(struct slice name)
@@ -108,8 +109,8 @@ void forwarded_init(struct forwarded *forwarded, const struct inbound_request *r
     add_all(&adding, request, host);
     for (unsigned i = 0; i < adding.count; i++) { /* now that the text no longer moves */
         size_t start = i > 0 ? adding.ends[i - 1] : 0;
-        to->fields[to->fields_count++] = (struct field){
-            slice_of(adding.names[i]), {buf_ptr(&forwarded->text) + start, adding.ends[i] - start}};
+        to->fields[to->fields_count++] =
+            (struct field){slice_of(adding.names[i]), {buf_ptr(&forwarded->text) + start, adding.ends[i] - start}};
     }
 }
 

@@ -3,7 +3,8 @@
 #include "base/buf.h"
 #include "proxy/inbound_request.h"
 
-/* A request as the API behind shall see it: who asked, by which host and scheme, is told in X-Forwarded-For, -Host, -Proto and Forwarded (RFC 7239). */
+/* A request as the API behind shall see it: who asked, by which host and scheme, is told in X-Forwarded-For, -Host,
+ * -Proto and Forwarded (RFC 7239). */
 struct forwarded {
     struct message message; /* borrows everything but its fields from the request */
     struct buf text;

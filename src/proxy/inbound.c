@@ -88,11 +88,12 @@ static void accepted(void *arg, int fd, const struct addr *peer, const struct ad
     }
 }
 
-struct inbound *inbound_new(struct loop *loop, const struct conf *conf, struct admission *admission, struct upstreams *upstreams,
-                            int64_t max_connections)
+struct inbound *inbound_new(struct loop *loop, const struct conf *conf, struct admission *admission,
+                            struct upstreams *upstreams, int64_t max_connections)
 {
     const struct proxy_conf *pc = &conf->proxy;
-    struct parse_limits limits = {.max_head_bytes = (size_t)pc->max_head_bytes, .max_fields = (unsigned)pc->max_headers};
+    struct parse_limits limits = {.max_head_bytes = (size_t)pc->max_head_bytes,
+                                  .max_fields = (unsigned)pc->max_headers};
     struct inbound *in = mem_zalloc(sizeof(*in));
     uint64_t id;
 
@@ -129,7 +130,8 @@ static void close_doors(struct inbound *in)
     in->doors_count = 0;
 }
 
-static bool open_door(struct inbound *in, const struct inbound_conf *place, const struct addr *address, bool asks, struct err *err)
+static bool open_door(struct inbound *in, const struct inbound_conf *place, const struct addr *address, bool asks,
+                      struct err *err)
 {
     struct door *door = mem_zalloc(sizeof(*door));
     char text[ADDR_TEXT_BYTES];
@@ -202,7 +204,8 @@ void inbound_drain(struct inbound *in, void (*done)(void *arg), void *arg)
     in->on_drained = done;
     in->on_drained_arg = arg;
     close_doors(in);
-    timer_set(in->env.loop, &in->drain_timer, mono_add(loop_now(in->env.loop), in->env.conf->proxy.drain_timeout_us), drain_over);
+    timer_set(in->env.loop, &in->drain_timer, mono_add(loop_now(in->env.loop), in->env.conf->proxy.drain_timeout_us),
+              drain_over);
     each_visitor(in, visitor_drain);
     look_if_drained(in);
 }

@@ -1,12 +1,14 @@
 /*
- * What a caller is told about its limits: draft-ietf-httpapi-ratelimit-headers for RateLimit-Policy (what is allowed), RateLimit (what is left) and the problem type
- * of the 429; where asked for also the X-RateLimit trio that older clients read, for whichever limit is nearest to refusing.
+ * What a caller is told about its limits: draft-ietf-httpapi-ratelimit-headers for RateLimit-Policy (what is allowed),
+ * RateLimit (what is left) and the problem type of the 429; where asked for also the X-RateLimit trio that older
+ * clients read, for whichever limit is nearest to refusing.
  *
  *     RateLimit-Policy: "default";q=10;w=1
  *     RateLimit: "default";r=3;t=1
  *
- * t and Retry-After are whole seconds and rounded up, for who comes at the second told must be admitted. A limit in dry run is nothing that a client should heed,
- * so it is told in a field of our own. Without having looked (Redis is gone) nothing is claimed.
+ * t and Retry-After are whole seconds and rounded up, for who comes at the second told must be admitted. A limit in dry
+ * run is nothing that a client should heed, so it is told in a field of our own. Without having looked (Redis is gone)
+ * nothing is claimed.
  */
 #include "proxy/inbound_answer.h"
 
@@ -29,7 +31,8 @@ static int64_t seconds_up(int64_t us)
 static int64_t window_s(const struct inbound_rule *rule, const struct admission_result *result)
 {
     int64_t whole = result->limit / rule->rate.count, rest = result->limit % rule->rate.count;
-    double us = (double)whole * (double)result->window_us + (double)rest * (double)result->window_us / (double)rule->rate.count;
+    double us =
+        (double)whole * (double)result->window_us + (double)rest * (double)result->window_us / (double)rule->rate.count;
 
     return seconds_up(us < (double)INT64_MAX / 2 ? (int64_t)us : INT64_MAX / 2);
 }
@@ -103,7 +106,9 @@ static void add_legacy(struct buf *out, const struct admission_check *check)
         return;
     }
     const struct admission_result *result = &check->results[nearest];
-    buf_printf(out, "X-RateLimit-Limit: %" PRId64 "\r\nX-RateLimit-Remaining: %" PRId64 "\r\nX-RateLimit-Reset: %" PRId64 "\r\n",
+    buf_printf(out,
+               "X-RateLimit-Limit: %" PRId64 "\r\nX-RateLimit-Remaining: %" PRId64 "\r\nX-RateLimit-Reset: %" PRId64
+               "\r\n",
                result->limit, result->remaining, seconds_up(result->reset_us));
 }
 
@@ -161,7 +166,8 @@ static char *problem_json(const struct admission_check *check, int64_t retry_aft
         }
     }
     json_object_set_new(problem, "type", json_string(QUOTA_EXCEEDED));
-    json_object_set_new(problem, "title", json_string("Request cannot be satisfied as assigned quota has been exceeded"));
+    json_object_set_new(problem, "title",
+                        json_string("Request cannot be satisfied as assigned quota has been exceeded"));
     json_object_set_new(problem, "status", json_integer(429));
     json_object_set_new(problem, "violated-policies", violated);
     if (retry_after_s > 0) {

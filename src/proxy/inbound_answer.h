@@ -3,7 +3,8 @@
 #include "base/buf.h"
 #include "inbound/admission.h"
 
-/* Appends the header lines that tell a caller where it stands, admitted or not; none when nothing was looked at, or headers = off. */
+/* Appends the header lines that tell a caller where it stands, admitted or not; none when nothing was looked at, or
+ * headers = off. */
 void inbound_fields(struct buf *out, const struct admission_check *check);
 /* Whole seconds until the refused request would be admitted, at least 1; 0 when it never will. */
 int64_t inbound_retry_after_s(const struct admission_check *check);

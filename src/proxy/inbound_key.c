@@ -1,8 +1,10 @@
 /*
- * Whose request it is. Two spellings of one caller must not be two callers, or a limit is as wide as there are spellings: percent-encoding is decoded, an IPv6
- * host is its network (anybody has 2^64 addresses there), an IPv4 address in IPv6 clothes is the IPv4 one. And two kinds of key must not meet: each carries its kind.
+ * Whose request it is. Two spellings of one caller must not be two callers, or a limit is as wide as there are
+ * spellings: percent-encoding is decoded, an IPv6 host is its network (anybody has 2^64 addresses there), an IPv4
+ * address in IPv6 clothes is the IPv4 one. And two kinds of key must not meet: each carries its kind.
  *
- * X-Forwarded-For is written from left to right by each hop, so only its right end, as far as trusted hops wrote it, is worth anything.
+ * X-Forwarded-For is written from left to right by each hop, so only its right end, as far as trusted hops wrote it, is
+ * worth anything.
  */
 #include "proxy/inbound_key.h"
 
@@ -86,7 +88,7 @@ static void add_client(struct buf *out, const struct inbound_conf *inbound, cons
     } else if (client.sa.sa_family == AF_INET6) {
         struct in6_addr network = client.v6.sin6_addr;
         for (unsigned bit = inbound->ipv6_prefix_bits; bit < 128; bit++) {
-            network.s6_addr[bit / 8] &= (uint8_t)~(0x80U >> bit % 8);
+            network.s6_addr[bit / 8] &= (uint8_t) ~(0x80U >> bit % 8);
         }
         must(inet_ntop(AF_INET6, &network, text, sizeof(text)) != NULL);
     }
@@ -211,7 +213,8 @@ static size_t decode_base64(struct slice text, char out[BASIC_BYTES_MOST])
     return len;
 }
 
-/* RFC 7617: the user id ends at the first colon. The password plays no part: whoever guesses passwords is one caller. */
+/* RFC 7617: the user id ends at the first colon. The password plays no part: whoever guesses passwords is one caller.
+ */
 static bool add_basic_user(struct buf *out, const struct inbound_request *request)
 {
     char text[BASIC_BYTES_MOST];
@@ -305,7 +308,7 @@ static bool add_one(struct buf *out, const struct inbound_conf *inbound, const s
         return add_cookie(out, request, key->name);
     case KEY_QUERY:
         return add_query(out, request, key->name);
-    case KEY_PATH:
+    case KEY_SEGMENT:
         return add_segment(out, request, key->index);
     case KEY_CLIENT_IP:
         add_client(out, inbound, request);

@@ -1,6 +1,7 @@
 /*
- * Which limits are for a request. A stricter limit for /login is worth nothing if //login, /x/../login or /%6cogin goes past it, so a pattern is tried on the
- * path as it came and on its plain form (RFC 3986 section 6.2.2), and either match counts: a limit too many is the smaller harm.
+ * Which limits are for a request. A stricter limit for /login is worth nothing if //login, /x/../login or /%6cogin goes
+ * past it, so a pattern is tried on the path as it came and on its plain form (RFC 3986 section 6.2.2), and either
+ * match counts: a limit too many is the smaller harm.
  */
 #include "proxy/inbound_match.h"
 

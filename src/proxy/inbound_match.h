@@ -4,7 +4,8 @@
 #include "inbound/admission.h"
 #include "proxy/inbound_request.h"
 
-/* Fills in a check: the rules that are for this request, with the caller's key and the cost for each. The keys lie in `keys`, which must outlive the check. */
+/* Fills in a check: the rules that are for this request, with the caller's key and the cost for each. The keys lie in
+ * `keys`, which must outlive the check. */
 void inbound_match(const struct inbound_conf *inbound, const struct inbound_request *request, struct buf *keys,
                    struct admission_check *check);
 /* * stands for anything, also for nothing and for slashes. */

@@ -5,8 +5,9 @@
  *                   |                |                                              \-> TUNNEL  -> over
  *                   `-> refuse       `-> 429, 503
  *
- * Nothing waits for its turn here: the answer is yes or no, as fast as the limits can be looked at. Only then is the API dialled, so a refused request costs it
- * nothing. A connection that turns out dead before a byte left is replaced; afterwards a request is never sent again.
+ * Nothing waits for its turn here: the answer is yes or no, as fast as the limits can be looked at. Only then is the
+ * API dialled, so a refused request costs it nothing. A connection that turns out dead before a byte left is replaced;
+ * afterwards a request is never sent again.
  */
 #include "proxy/reverse.h"
 
@@ -146,8 +147,9 @@ static void refuse_upstream(struct visit *v, enum upstream_error error, const ch
         .retry_after_us = error == UPSTREAM_BAD_RESOURCES ? CLOCK_SECOND_US : 0,
     };
 
-    log_line(LOG_WARN, "inbound_upstream_failed", LOG_STR("inbound", v->inbound->label), LOG_STR("host", v->origin.host),
-             LOG_STR("why", detail != NULL ? detail : upstream_error_type(error)), LOG_END);
+    log_line(LOG_WARN, "inbound_upstream_failed", LOG_STR("inbound", v->inbound->label),
+             LOG_STR("host", v->origin.host), LOG_STR("why", detail != NULL ? detail : upstream_error_type(error)),
+             LOG_END);
     refuse(v, &refusal);
 }
 
@@ -215,7 +217,8 @@ static void try_again(struct visit *v)
 {
     drop_upstream(v, true);
     if (++v->redials > MAX_REDIALS) {
-        refuse_as(v, VERDICT_UPSTREAM_CLOSED, "The API can't be reached", "every connection was dead before the request could be sent");
+        refuse_as(v, VERDICT_UPSTREAM_CLOSED, "The API can't be reached",
+                  "every connection was dead before the request could be sent");
         return;
     }
     set_state(v, VISIT_DIAL);
@@ -224,7 +227,8 @@ static void try_again(struct visit *v)
 
 static void bad_body(struct visit *v, enum parse_error error)
 {
-    struct refusal refusal = {.verdict = VERDICT_BAD_REQUEST, .status = parse_error_status(error), .detail = parse_error_text(error)};
+    struct refusal refusal = {
+        .verdict = VERDICT_BAD_REQUEST, .status = parse_error_status(error), .detail = parse_error_text(error)};
 
     v->bytes_in = v->transfer.sent_bytes;
     drop_upstream(v, true); /* a reset, so that a broken body is not taken for a whole one */
@@ -305,8 +309,8 @@ static void go_tunnel(struct visit *v)
     if (buf_len(&v->transfer.early) > 0) {
         buf_add(&unsent, buf_ptr(&v->transfer.early), buf_len(&v->transfer.early));
     }
-    v->tunnel = tunnel_start(v->env->loop, fd, upstream_fd(v->upstream), &early, &unsent, v->inbound->policy->tunnel_idle_us,
-                             tunnel_done, v);
+    v->tunnel = tunnel_start(v->env->loop, fd, upstream_fd(v->upstream), &early, &unsent,
+                             v->inbound->policy->tunnel_idle_us, tunnel_done, v);
 }
 
 static void transfer_done(struct visit *v)
@@ -461,7 +465,8 @@ static void on_bad_request(void *arg, enum parse_error error, bool in_body)
 {
     struct visitor *visitor = arg;
     struct visit *v = visitor->visit;
-    struct refusal refusal = {.verdict = VERDICT_BAD_REQUEST, .status = parse_error_status(error), .detail = parse_error_text(error)};
+    struct refusal refusal = {
+        .verdict = VERDICT_BAD_REQUEST, .status = parse_error_status(error), .detail = parse_error_text(error)};
 
     if (v == NULL) {
         must(!in_body);
@@ -539,8 +544,8 @@ static const struct conn_ops conn_ops = {
     .on_closed = on_closed,
 };
 
-struct visitor *visitor_new(struct visit_env *env, const struct inbound_conf *inbound, bool asks, int fd, const struct addr *peer,
-                            const struct addr *local, void (*closed)(struct visitor *visitor))
+struct visitor *visitor_new(struct visit_env *env, const struct inbound_conf *inbound, bool asks, int fd,
+                            const struct addr *peer, const struct addr *local, void (*closed)(struct visitor *visitor))
 {
     struct visitor *visitor = mem_zalloc(sizeof(*visitor));
 
@@ -555,8 +560,9 @@ struct visitor *visitor_new(struct visit_env *env, const struct inbound_conf *in
 
 void visitor_refuse(struct visitor *visitor)
 {
-    struct refusal refusal = {
-        .verdict = VERDICT_CONNECTIONS, .detail = "[proxy] max_connections is reached", .retry_after_us = CLOCK_SECOND_US};
+    struct refusal refusal = {.verdict = VERDICT_CONNECTIONS,
+                              .detail = "[proxy] max_connections is reached",
+                              .retry_after_us = CLOCK_SECOND_US};
 
     refuse_visitor(visitor, &refusal);
 }

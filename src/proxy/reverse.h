@@ -3,8 +3,9 @@
 #include "proxy/visit.h"
 
 /* A visitor for an accepted descriptor; `on_closed` comes once, when it is gone, and frees it. */
-struct visitor *visitor_new(struct visit_env *env, const struct inbound_conf *inbound, bool asks, int fd, const struct addr *peer,
-                            const struct addr *local, void (*on_closed)(struct visitor *visitor));
+struct visitor *visitor_new(struct visit_env *env, const struct inbound_conf *inbound, bool asks, int fd,
+                            const struct addr *peer, const struct addr *local,
+                            void (*on_closed)(struct visitor *visitor));
 /* Accepted only to be told that there are too many. */
 void visitor_refuse(struct visitor *visitor);
 /* Drain: an idle visitor is closed at once, others after their visit. */

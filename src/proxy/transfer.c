@@ -248,7 +248,7 @@ static void begin_answer(struct transfer *t, const struct message *response)
 /* A head came: interim, upgrade or final. False when the transfer is over. */
 static bool took_head(struct transfer *t, struct message *response, const char *rest, size_t rest_len)
 {
-    struct response_form upgraded = {.framing = FRAMING_NONE, .upgrade = true};
+    struct response_form upgraded = {.framing = FRAMING_NONE, .upgrade = true, .extra = t->extra};
     struct buf head = {0};
 
     if (t->rewrite.is_served != NULL) {

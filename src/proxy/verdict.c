@@ -46,6 +46,7 @@ static const char *reason_phrase(unsigned status)
         {200, "OK"},
         {400, "Bad Request"},
         {403, "Forbidden"},
+        {404, "Not Found"},
         {405, "Method Not Allowed"},
         {407, "Proxy Authentication Required"},
         {408, "Request Timeout"},

@@ -35,6 +35,8 @@
     X(TUNNELS, "too_many_tunnels", 503, "connection_limit_reached", "Too many tunnels to this destination")            \
     X(SNI, "sni_mismatch", 403, "http_request_denied", "The TLS in the tunnel asks for another host")                  \
     X(H2, "h2_refused", 403, "http_request_denied", "HTTP/2 can't be counted inside a tunnel")                         \
+    X(RATE_LIMITED, "rate_limited", 429, "http_request_denied", "The caller's limit is used up")                       \
+    X(NO_SUCH_CHECK, "no_such_check", 404, "http_request_denied", "There is no such check")                            \
     X(LOOP, "loop", 502, "proxy_loop_detected", "The request came through this proxy before")                          \
     X(DRAINING, "draining", 503, "http_request_denied", "This proxy is shutting down")                                 \
     X(CONNECTIONS, "too_many_connections", 503, "connection_limit_reached", "Too many callers at once")                \

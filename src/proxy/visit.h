@@ -43,11 +43,11 @@ struct visitor {
  *   TRANSFER           both sides                response and body timeouts, caller gone, drain
  *   TUNNEL             both sides                idle timeout, drain
  *   OVER               -                                                                          */
-#define VISIT_STATES(X)                                                                                              \
-    X(ADMIT, "admit")                                                                                                \
-    X(DIAL, "dial")                                                                                                  \
-    X(TRANSFER, "transfer")                                                                                          \
-    X(TUNNEL, "tunnel")                                                                                              \
+#define VISIT_STATES(X)                                                                                                \
+    X(ADMIT, "admit")                                                                                                  \
+    X(DIAL, "dial")                                                                                                    \
+    X(TRANSFER, "transfer")                                                                                            \
+    X(TUNNEL, "tunnel")                                                                                                \
     X(OVER, "over")
 enum visit_state {
 #define X(state, name) VISIT_##state,

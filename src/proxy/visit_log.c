@@ -33,9 +33,10 @@ void visit_log(const struct visit *v, struct mono now)
 
     addr_format(&who, true, client);
     log_line(good ? LOG_INFO : LOG_WARN, "access", LOG_STR("client", client), LOG_STR("inbound", v->inbound->label),
-             LOG_SLICE("method", v->seen.peer != NULL ? v->seen.method : v->request->method), LOG_SLICE("target", path_of(v)),
-             LOG_INT("status", v->status), LOG_INT("bytes_in", v->bytes_in), LOG_INT("bytes_out", v->bytes_out),
-             LOG_INT("decide_us", mono_diff(decided, v->arrived)), LOG_INT("upstream_ms", mono_diff(now, decided) / CLOCK_MS_US),
+             LOG_SLICE("method", v->seen.peer != NULL ? v->seen.method : v->request->method),
+             LOG_SLICE("target", path_of(v)), LOG_INT("status", v->status), LOG_INT("bytes_in", v->bytes_in),
+             LOG_INT("bytes_out", v->bytes_out), LOG_INT("decide_us", mono_diff(decided, v->arrived)),
+             LOG_INT("upstream_ms", mono_diff(now, decided) / CLOCK_MS_US),
              LOG_STR("verdict", v->verdict_word != NULL ? v->verdict_word : verdict_word(v->verdict)),
              dry != NULL ? LOG_STR("dry_run_refused", dry) : LOG_END, LOG_END);
 }
@@ -45,7 +46,8 @@ void visit_log_refusal(const struct visitor *visitor, const struct refusal *refu
     char client[ADDR_TEXT_BYTES];
 
     addr_format(conn_peer(visitor->conn), true, client);
-    log_line(LOG_WARN, "access", LOG_STR("client", client), LOG_STR("inbound", visitor->inbound->label), LOG_STR("method", "-"),
-             LOG_STR("target", "-"), LOG_INT("status", refusal_status(refusal)), LOG_STR("verdict", verdict_word(refusal->verdict)),
+    log_line(LOG_WARN, "access", LOG_STR("client", client), LOG_STR("inbound", visitor->inbound->label),
+             LOG_STR("method", "-"), LOG_STR("target", "-"), LOG_INT("status", refusal_status(refusal)),
+             LOG_STR("verdict", verdict_word(refusal->verdict)),
              refusal->detail != NULL ? LOG_STR("detail", refusal->detail) : LOG_END, LOG_END);
 }

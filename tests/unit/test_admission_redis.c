@@ -217,7 +217,7 @@ START_TEST(every_key_has_a_life_and_is_gone_after_it)
         admitted_of(1);
         snprintf(command, sizeof(command), "PTTL %s", the_key(key));
         int ttl = (int)strtol(redis_server_say(&server, command), NULL, 10);
-        ck_assert_int_gt(ttl, 0);
+        ck_assert_int_ne(ttl, -1); /* no end; -2: over already, on a busy machine */
         ck_assert_int_le(ttl, 402);
     }
     redis_server_until(&server, the_key(key)[0] == '\0');
@@ -289,17 +289,23 @@ START_TEST(a_stopped_server_holds_nobody_up_longer_than_the_timeout)
 }
 END_TEST
 
-/* Busy, or stopped by somebody: the timer is due before the socket has been looked at. */
+/* Busy, or stopped by somebody: the timer is due before the socket has been looked at. On a busy machine the server may not
+ * have answered yet, so this may take a few tries; were the reply never read, no number of them would do. */
 START_TEST(a_process_that_was_held_up_reads_what_came_before_it_gives_up)
 {
+    bool looked = false;
+
     inbound.timeout_us = 20 * CLOCK_MS_US;
-    ask(0, "somebody");
-    redis_server_turn(&server, loop_now(server.loop)); /* sends it */
-    while (mono_diff(loop_now(server.loop), calls[0].check.started) < 80 * CLOCK_MS_US) {
-        continue;
+    for (unsigned tries = 0; tries < 8 && !looked; tries++) {
+        ask(0, "somebody");
+        redis_server_turn(&server, loop_now(server.loop)); /* sends it */
+        while (mono_diff(loop_now(server.loop), calls[0].check.started) < 80 * CLOCK_MS_US) {
+            continue;
+        }
+        ck_assert_uint_eq(admitted_of(1), 1);
+        looked = !calls[0].check.unchecked;
     }
-    ck_assert_uint_eq(admitted_of(1), 1);
-    ck_assert(!calls[0].check.unchecked);
+    ck_assert(looked);
 }
 END_TEST
 
