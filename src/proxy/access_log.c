@@ -18,6 +18,12 @@ static void format_target(const struct exchange *e, char out[TARGET_LOG_BYTES])
     }
 }
 
+static bool went_well(enum verdict verdict)
+{
+    return verdict == VERDICT_FORWARDED || verdict == VERDICT_TUNNEL || verdict == VERDICT_INTERCEPT ||
+           verdict == VERDICT_SELF;
+}
+
 void access_log_exchange(const struct exchange *e, struct mono now)
 {
     char client[ADDR_TEXT_BYTES];
@@ -31,7 +37,7 @@ void access_log_exchange(const struct exchange *e, struct mono now)
 
     addr_format(conn_peer(e->caller->conn), false, client);
     format_target(e, target);
-    log_line(e->verdict <= VERDICT_INTERCEPT ? LOG_INFO : LOG_WARN, "access", LOG_STR("client", client),
+    log_line(went_well(e->verdict) ? LOG_INFO : LOG_WARN, "access", LOG_STR("client", client),
              LOG_STR("destination", e->policy != NULL ? e->bucket_name : "-"), LOG_SLICE("method", e->request->method),
              LOG_STR("target", target), LOG_INT("status", e->status), LOG_INT("bytes_in", e->bytes_in),
              LOG_INT("bytes_out", e->bytes_out), LOG_INT("wait_ms", waited_us / CLOCK_MS_US),
