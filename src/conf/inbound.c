@@ -260,7 +260,8 @@ static void check_reach(const struct building *b, unsigned index)
     struct place place = place_in(b, section, "upstream");
     struct addr upstream;
 
-    if (section_line_of(section, "listen") != 0 && inbound->listen_count == 0) {
+    if ((section_line_of(section, "listen") != 0 && inbound->listen_count == 0) ||
+        (section_line_of(section, "check_listen") != 0 && inbound->check_listen_count == 0)) {
         return; /* a mistake in it was told */
     }
     if (inbound->upstream_host != NULL && inbound->listen_count == 0) {

@@ -23,6 +23,20 @@ static void expect_among(const char *text, const char *line)
     conf_clear();
 }
 
+/* "key = value" in a place that is in order but for it is refused, and for a reason that starts so. */
+static void expect_reason(const char *pair, const char *reason)
+{
+    char text[512], start[512];
+
+    snprintf(text, sizeof(text), "[inbound api]\ncheck_listen = 127.0.0.1:9\n%s\n", pair);
+    snprintf(start, sizeof(start), "f.ini:3: [inbound api] %.*s: %s", (int)strcspn(pair, " ="), pair, reason);
+    ck_assert_ptr_null(conf_load_bytes(text, strlen(text)));
+    ck_assert_uint_eq(conf_errors.count, 1);
+    ck_assert_msg(strncmp(conf_errors.lines[0], start, strlen(start)) == 0, "wanted \"%s\", got \"%s\"", start,
+                  conf_errors.lines[0]);
+    conf_clear();
+}
+
 /* ---- what is filled ---- */
 
 START_TEST(a_place_has_defaults_and_its_own_limit_first)
@@ -186,7 +200,7 @@ START_TEST(a_value_that_matches_nothing_is_refused)
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        conf_expect_reason("inbound api", cases[i][0], cases[i][1]);
+        expect_reason(cases[i][0], cases[i][1]);
     }
 }
 END_TEST
@@ -244,6 +258,15 @@ START_TEST(a_place_that_nothing_reaches_is_refused)
 }
 END_TEST
 
+START_TEST(a_mistake_in_an_address_is_told_once)
+{
+    conf_expect("[inbound api]\ncheck_listen = 8080\n",
+                "f.ini:2: [inbound api] check_listen: 8080 is a port alone; write 127.0.0.1:8080");
+    conf_expect("[inbound api]\nlisten = 8080\nupstream = http://a\n",
+                "f.ini:2: [inbound api] listen: 8080 is a port alone; write 127.0.0.1:8080");
+}
+END_TEST
+
 START_TEST(two_cannot_listen_at_one_address)
 {
     conf_expect("[inbound api]\nlisten = 127.0.0.1:3128\n",
@@ -295,6 +318,7 @@ int main(void)
     tcase_add_test(together, a_cost_above_the_quota_would_admit_nothing);
     tcase_add_test(together, a_rule_of_no_place_is_refused_with_the_nearest_name);
     tcase_add_test(together, a_place_that_nothing_reaches_is_refused);
+    tcase_add_test(together, a_mistake_in_an_address_is_told_once);
     tcase_add_test(together, two_cannot_listen_at_one_address);
     tcase_add_test(together, there_are_at_most_sixteen_limits_in_a_place);
     tcase_add_test(together, what_is_legal_but_hardly_meant_is_told);
