@@ -35,6 +35,21 @@ def test_only_trusted_proxies_may_ask(rig, origin):
     assert place.check("X-Forwarded-For: 203.0.113.7").status == 403
 
 
+def test_what_is_asked_about_is_read_in_every_dialect(rig, origin):
+    """nginx and Traefik tell it in fields, Envoy behind the name."""
+    rule = "[inbound-rule login]\ninbound = api\npath = /login\nmethods = POST\nrate = 1/1h\ncapacity = 1\nkey = query:t\n"
+    place = Place(rig, origin, "rate = 1/1h\ncapacity = 100", rules=rule)
+    dialects = [
+        lambda t: place.check("X-Original-Method: POST", f"X-Original-URI: /login?t={t}"),
+        lambda t: place.check("X-Original-Method: POST", f"X-Original-URL: http://api.example/login?t={t}"),
+        lambda t: place.check("X-Forwarded-Method: POST", f"X-Forwarded-Uri: /login?t={t}"),
+        lambda t: place.ask(f"/check/api/login?t={t}", method="POST", port=place.check_port),
+    ]
+    for number, dialect in enumerate(dialects):
+        assert [dialect(number).status for _ in range(2)] == [204, 429], number
+    assert place.check("X-Forwarded-Method: GET", "X-Forwarded-Uri: /login?t=0").status == 204
+
+
 def test_an_untrusted_caller_cannot_choose_its_address(rig, origin):
     """Neither to get a limit of its own, nor to make the API believe it."""
     origin.on("/x", ok())
