@@ -275,6 +275,9 @@ static struct event *on_signal(struct app *app, int number, event_callback_fn ca
 
 static void watch_signals(struct app *app)
 {
+    /* libevent puts back what was there before: a late signal must not end the process before its log is written */
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGINT, SIG_IGN);
     app->signals[0] = on_signal(app, SIGTERM, ended);
     app->signals[1] = on_signal(app, SIGINT, ended);
     app->signals[2] = on_signal(app, SIGUSR1, reopen);

@@ -410,6 +410,7 @@ static void try_again(struct exchange *e)
         refuse_as(e, VERDICT_UPSTREAM_CLOSED, "every connection was dead before the request could be sent", 0);
         return;
     }
+    conn_read_body(e->caller->conn, false); /* the rest of it waits, as it did before the slot */
     exchange_set_state(e, e->paced ? EXCHANGE_WAIT : EXCHANGE_DIAL);
     if (e->paced) {
         struct bucket *bucket = outbound_bucket(e->env->outbound, e->policy, e->bucket_name);

@@ -259,8 +259,9 @@ static bool took_head(struct transfer *t, struct message *response, const char *
         (response->status < 200 ? pass_interim : begin_answer)(t, response);
         return true;
     }
-    if (!t->upgrade) {
-        end_badly(t, TRANSFER_BAD_RESPONSE); /* a switch that nobody asked for */
+    if (!t->upgrade || !t->request_sent) {
+        /* a switch that nobody asked for, or in the middle of a body, whose rest would be taken for the new protocol */
+        end_badly(t, TRANSFER_BAD_RESPONSE);
         return false;
     }
     t->status = 101;

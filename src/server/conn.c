@@ -507,6 +507,9 @@ static void gone_due(struct defer *defer)
         conn_close(c, false);
     } else if (!is_over(c)) {
         c->ops->on_gone(c->arg, CONN_RESET);
+        if (c->state == LINGER) { /* finished by its owner: there is nobody to linger for */
+            conn_close(c, false);
+        }
     }
 }
 

@@ -258,3 +258,24 @@ def test_the_origin_can_be_reached_without_the_proxy(origin):
     assert caller.send(b"abc").exactly(3) == b"abc"
     caller.sock.shutdown(socket.SHUT_WR)
     assert caller.rest() == b"end"
+
+
+def test_a_caller_that_resets_while_the_third_party_speaks_leaves_nothing_behind(rig):
+    """Its turn waits, it resets, and in the same moment bytes come that can't be delivered: every descriptor is given back."""
+    speaking = []
+    sluice = rig.sluice(proxy={"connect_ports": "1-65535", "keepalive_timeout": "2s"}, default={"rate": "1/1m", "max_wait": "10m"})
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        where = "%s:%d" % listening.getsockname()
+        before = sluice.descriptors()
+        for _ in range(8):
+            caller = sluice.caller().send(f"CONNECT {where} HTTP/1.1\r\nHost: a\r\n\r\nturn".encode())
+            assert caller.head().status == 200
+            speaking.append(listening.accept()[0])
+            sluice.signal(signal.SIGSTOP)
+            caller.reset()
+            speaking[-1].sendall(b"the server speaks")
+            sluice.signal(signal.SIGCONT)
+        sluice.callers.clear()
+        eventually(lambda: sluice.descriptors() <= before, why="all descriptors closed")
+        for peer in speaking:
+            peer.close()

@@ -1,6 +1,7 @@
 """Third parties, networks, callers and disks that fail: each has a named answer, nothing leaks, nobody else waits."""
 import contextlib
 import json
+import signal
 import socket
 import time
 
@@ -347,3 +348,55 @@ def test_nothing_leaks_over_many_broken_exchanges(rig, origin):
     sluice.callers.clear()
     eventually(lambda: sluice.descriptors() <= before + 4, why="all descriptors closed")
 
+
+
+def test_a_body_that_comes_while_a_dead_connection_is_replaced_is_not_lost(rig):
+    """The connection is found dead at the slot and its replacement takes a while: what the caller sends meanwhile goes out too."""
+    with contextlib.ExitStack() as sockets:
+        listening = sockets.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        url = "http://%s:%d/" % listening.getsockname()
+        sluice = rig.sluice(default={"rate": "1/s", "late": "900ms"})  # a slot 1.9 s later, open for 0.9 s
+        first = sluice.caller().send(request("GET", url))
+        peer = listening.accept()[0]
+        peer.recv(65536)
+        peer.sendall(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+        assert first.response().status == 204
+        peer.close()
+        caller = sluice.caller(patience=20)
+        caller.send(f"POST {url} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n".encode() + chunk(b"begin"))
+        warm = listening.accept()[0]
+        time.sleep(1.2)  # accepted here is not yet connected there; a connect that fails would be another story
+        sluice.signal(signal.SIGSTOP)
+        warm.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        warm.close()
+        fillers = [sockets.enter_context(socket.socket()) for _ in range(3)]
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(listening.getsockname())
+        time.sleep(1)  # the slot opens while the process stands still, so it finds the connection dead only by sending
+        sluice.signal(signal.SIGCONT)
+        for _ in range(3):
+            time.sleep(0.1)
+            caller.send(chunk(b"-middle-"))
+        peers = []
+        listening.settimeout(0.1)
+
+        def the_one_that_got_it():
+            with contextlib.suppress(OSError):
+                peers.append(sockets.enter_context(listening.accept()[0]))
+                peers[-1].settimeout(0)
+            for peer in peers:
+                with contextlib.suppress(OSError):
+                    if peer.recv(4, socket.MSG_PEEK) == b"POST":
+                        return peer
+            return None
+
+        peer = eventually(the_one_that_got_it, why="the request on another connection")
+        caller.send(chunk(b"end") + b"0\r\n\r\n")
+        peer.settimeout(10)
+        body = b""
+        while not body.endswith(b"0\r\n\r\n"):
+            body += peer.recv(65536)
+        assert b"".join(part for part in body.partition(b"\r\n\r\n")[2].split(b"\r\n")[1::2]) == b"begin" + b"-middle-" * 3 + b"end"
+        peer.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+        assert caller.response().status == 204
