@@ -10,6 +10,7 @@
  */
 #include "base/loop.h"
 #include "conf/policy.h"
+#include "outbound/tally.h"
 #include "redis/link.h"
 
 struct outbound;
@@ -75,19 +76,38 @@ void bucket_ready(struct waiter *waiter, bool ready);
 /* Takes it off the queue, wherever it is; costs no slot. No effect when not queued. */
 void bucket_cancel(struct waiter *waiter);
 
-/* No releases for that long, on any replica: the third party said so. Never shortens a pause; at most an hour. */
+/* No releases for that long, on any replica: the third party, or who operates this, said so. Never shortens a pause; at most an hour. */
 void bucket_pause(struct bucket *bucket, int64_t for_us);
+/* Ends a pause on every replica, whoever asked for it; none is needed. */
+void bucket_resume(struct bucket *bucket);
 
 struct bucket_stats {
     const char *name;
+    const struct policy *policy;
+    const struct tally *tally;
+    const char *mode; /* paced, or without Redis: hold, reserve, reject, open */
     unsigned waiting;
+    unsigned others, others_waiting; /* other replicas with waiters, and how many; as of a second ago, while some wait here */
+    int64_t wait_us;                 /* predicted for who would come now */
+    int64_t oldest_us;               /* how long the first has waited */
+    int64_t paused_us;               /* what is left of a pause */
     int64_t interval_us;
     uint64_t released, late_windows, wasted_windows, cancelled, gave_up, refused;
     uint64_t redis_calls;
     unsigned most_in_window; /* most releases of this process in any period so far, against rate.count */
 };
 void bucket_stats(const struct bucket *bucket, struct bucket_stats *out);
+typedef void outbound_visit(void *arg, const struct bucket_stats *stats);
 /* Calls `each` for every bucket. */
-void outbound_each(struct outbound *outbound, void (*each)(void *arg, const struct bucket_stats *stats), void *arg);
+void outbound_each(struct outbound *outbound, outbound_visit *each, void *arg);
+/* For every configured one, in the order of the file. */
+void outbound_each_kept(struct outbound *outbound, outbound_visit *each, void *arg);
+/* For others, of hosts without a section, that have waiters or are paused: at most `most` of them, and however many there are, only some are
+ * looked at. */
+void outbound_each_busy(struct outbound *outbound, unsigned most, outbound_visit *each, void *arg);
+/* What all of those did, forgotten ones too. */
+const struct tally *outbound_unlisted(const struct outbound *outbound);
+/* Pauses the bucket of that name, or with `for_us` below 0 ends its pause. False when there is none. */
+bool outbound_pause(struct outbound *outbound, const char *name, int64_t for_us) MUST_CHECK;
 
 #endif

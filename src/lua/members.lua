@@ -1,6 +1,6 @@
--- Who has waiters for a bucket, and how many: for predicting waits, never for pacing.
--- KEYS 1 members (hash replica -> "seen:queued"); ARGV 1 replica 2 its waiters, -1 = none any more 3 ttl, microseconds
--- reply {now, members, waiters of all}
+-- Who has waiters for a bucket, how many, and until when it is paused: for predicting waits and for show, never for pacing.
+-- KEYS 1 members (hash replica -> "seen:queued") 2 bucket (hash tat,eid,pause), or none; ARGV 1 replica 2 its waiters, -1 = none any more 3 ttl, microseconds
+-- reply {now, members, waiters of all, end of the pause or 0}
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local ttl = tonumber(ARGV[3])
@@ -21,4 +21,5 @@ for i = 1, #members, 2 do
   end
 end
 redis.call('PEXPIRE', KEYS[1], math.ceil(ttl / 1000) * 10)
-return {now, count, sum}
+local pause = KEYS[2] and tonumber(redis.call('HGET', KEYS[2], 'pause'))
+return {now, count, sum, pause or 0}

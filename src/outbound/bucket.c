@@ -28,7 +28,7 @@ static struct asker *outage_asker(struct loop *loop, const struct policy *policy
 }
 
 struct bucket *bucket_new(struct loop *loop, struct slots_redis *redis, struct policy *policy, const char *name,
-                          struct mono born)
+                          struct mono born, struct tally *sum)
 {
     struct bucket *bucket = mem_zalloc(sizeof(*bucket));
     struct slots_terms terms =
@@ -41,8 +41,10 @@ struct bucket *bucket_new(struct loop *loop, struct slots_redis *redis, struct p
     bucket->redis = redis;
     bucket->born = born;
     bucket->used = loop_now(loop);
+    tally_init(&bucket->tally, sum);
     queue_init(&bucket->queue, (unsigned)policy->max_queue);
-    pacer_init(&bucket->pacer, loop, &bucket->queue, policy, bucket->name);
+    bucket->queue.tally = &bucket->tally;
+    pacer_init(&bucket->pacer, loop, &bucket->queue, policy, bucket->name, &bucket->tally);
     if (redis != NULL) {
         pacer_set_shared(&bucket->pacer, slots_redis_state(redis), slots_redis_asker(redis, name, &terms));
         pacer_set_outage(&bucket->pacer, outage_asker(loop, policy, born));
@@ -94,7 +96,7 @@ static void deadline_due(struct timer *timer, struct mono now)
 
     (void)now;
     queue_remove(&bucket->queue, waiter);
-    bucket->pacer.gave_up++;
+    tally_count(&bucket->tally, TALLY_GAVE_UP, 1);
     pacer_kick(&bucket->pacer);
     waiter->ops->on_give_up(waiter, GIVE_UP_DEADLINE);
 }
@@ -127,8 +129,9 @@ enum enqueue bucket_enqueue(struct bucket *bucket, struct waiter *waiter, int64_
     enum enqueue verdict = judge(bucket, now, patience_us, forecast);
 
     bucket->used = now;
+    tally_count(&bucket->tally, TALLY_ARRIVED, 1);
     if (verdict != ENQUEUE_OK) {
-        bucket->refused++;
+        tally_count(&bucket->tally, TALLY_REFUSED, 1);
         return verdict;
     }
     queue_append(&bucket->queue, waiter, bucket);
@@ -174,7 +177,7 @@ void bucket_cancel(struct waiter *waiter)
     struct bucket *bucket = waiter->bucket;
     must_be(bucket, BUCKET_MAGIC);
     queue_remove(&bucket->queue, waiter);
-    bucket->cancelled++;
+    tally_count(&bucket->tally, TALLY_CANCELLED, 1);
     pacer_kick(&bucket->pacer);
 }
 
@@ -184,20 +187,52 @@ void bucket_pause(struct bucket *bucket, int64_t for_us)
     pacer_pause(&bucket->pacer, for_us);
 }
 
+void bucket_resume(struct bucket *bucket)
+{
+    must_be(bucket, BUCKET_MAGIC);
+    pacer_resume(&bucket->pacer);
+}
+
+static const char *mode_word(enum fallback mode)
+{
+    static const char *const words[] = {[FALLBACK_SHARED] = "paced",
+                                        [FALLBACK_HOLD] = "hold",
+                                        [FALLBACK_RESERVE] = "reserve",
+                                        [FALLBACK_REJECT] = "reject",
+                                        [FALLBACK_OPEN] = "open"};
+    return words[mode];
+}
+
+static int64_t at_least_0(int64_t us)
+{
+    return us > 0 ? us : 0;
+}
+
 void bucket_stats(const struct bucket *bucket, struct bucket_stats *out)
 {
     must_be(bucket, BUCKET_MAGIC);
     const struct pacer *pacer = &bucket->pacer;
+    const struct tally *tally = &bucket->tally;
+    const struct waiter *first = TAILQ_FIRST(&bucket->queue.list);
+    struct mono now = loop_now(bucket->loop);
 
     *out = (struct bucket_stats){.name = bucket->name,
+                                 .policy = bucket->policy,
+                                 .tally = tally,
+                                 .mode = mode_word(pacer_mode(pacer, now)),
                                  .waiting = bucket->queue.count,
+                                 .others = pacer->shared->others,
+                                 .others_waiting = pacer->shared->others_queued,
                                  .interval_us = pacer->shared->terms.interval_us,
-                                 .released = pacer->released,
-                                 .late_windows = pacer->late_windows,
-                                 .wasted_windows = pacer->wasted_windows,
-                                 .cancelled = bucket->cancelled,
-                                 .gave_up = pacer->gave_up,
-                                 .refused = bucket->refused,
+                                 .wait_us = pacer_wait_us(pacer, bucket->queue.count, now),
+                                 .oldest_us = first != NULL ? mono_diff(now, first->enqueued) : 0,
+                                 .paused_us = at_least_0(mono_diff(pacer_paused_until(pacer, now), now)),
+                                 .released = tally->counts[TALLY_RELEASED] - tally->counts[TALLY_RETURNED],
+                                 .late_windows = tally->counts[TALLY_LATE],
+                                 .wasted_windows = tally->counts[TALLY_WASTED],
+                                 .cancelled = tally->counts[TALLY_CANCELLED],
+                                 .gave_up = tally->counts[TALLY_GAVE_UP],
+                                 .refused = tally->counts[TALLY_REFUSED],
                                  .redis_calls = pacer->shared->calls,
-                                 .most_in_window = pacer->meter.most};
+                                 .most_in_window = tally->most_in_window};
 }

@@ -16,14 +16,15 @@ struct bucket {
     struct pacer pacer;
     struct mono used; /* when it was last asked for */
     bool is_kept;     /* configured: never forgotten */
-    uint64_t cancelled, refused;
+    struct tally tally;
     UT_hash_handle by_name;
     TAILQ_ENTRY(bucket) link;
+    TAILQ_ENTRY(bucket) kept; /* while is_kept */
 };
 
-/* `redis` NULL: this process alone. Takes a reference of the policy. */
+/* `redis` NULL: this process alone. Takes a reference of the policy. `sum` counts the same. */
 struct bucket *bucket_new(struct loop *loop, struct slots_redis *redis, struct policy *policy, const char *name,
-                          struct mono born);
+                          struct mono born, struct tally *sum);
 void bucket_free(struct bucket *bucket);
 void bucket_set_policy(struct bucket *bucket, struct policy *policy);
 bool bucket_is_idle(const struct bucket *bucket, struct mono now);

@@ -105,12 +105,14 @@ bool grant_parse_time(const struct redisReply *reply, struct rtime *out)
     return true;
 }
 
-bool grant_parse_members(const struct redisReply *reply, struct rtime *now, unsigned *members, unsigned *queued)
+bool grant_parse_members(const struct redisReply *reply, struct rtime *now, unsigned *members, unsigned *queued,
+                         struct rtime *pause)
 {
     int64_t count, total;
 
-    if (!is_array(reply, 3) || !number_at(reply, 0, 1, TIME_MOST_US, &now->us) ||
-        !number_at(reply, 1, 0, INT32_MAX, &count) || !number_at(reply, 2, 0, INT32_MAX, &total)) {
+    if (!is_array(reply, 4) || !number_at(reply, 0, 1, TIME_MOST_US, &now->us) ||
+        !number_at(reply, 1, 0, INT32_MAX, &count) || !number_at(reply, 2, 0, INT32_MAX, &total) ||
+        !number_at(reply, 3, 0, TIME_MOST_US, &pause->us)) {
         return false;
     }
     *members = (unsigned)count;

@@ -19,6 +19,7 @@ bool grant_parse(const struct redisReply *reply, const struct grant_limits *limi
 bool grant_parse_time(const struct redisReply *reply, struct rtime *out) MUST_CHECK;
 /* {now, members, queued} of members.lua. */
 bool grant_parse_members(const struct redisReply *reply, struct rtime *now, unsigned *members,
-                         unsigned *queued) MUST_CHECK;
+                         unsigned *queued,
+                         struct rtime *pause) MUST_CHECK;
 
 #endif

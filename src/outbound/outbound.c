@@ -11,7 +11,7 @@
 #define OUTBOUND_MAGIC 0x6f757462u
 #define SWEEP_EVERY_US CLOCK_SECOND_US
 #define IDLE_US (60 * CLOCK_SECOND_US)
-enum { SWEEP_BUCKETS = 256 };
+enum { SWEEP_BUCKETS = 256, BUSY_LOOKS = 1000 };
 
 struct outbound {
     uint32_t magic;
@@ -19,7 +19,9 @@ struct outbound {
     struct slots_redis *redis; /* NULL: this process alone */
     struct mono born;
     struct bucket *by_name;
-    TAILQ_HEAD(, bucket) buckets; /* least recently swept first */
+    TAILQ_HEAD(bucket_list, bucket) buckets; /* least recently swept first */
+    struct bucket_list kept;                 /* configured */
+    struct tally unlisted;
     unsigned count;
     struct timer sweep;
 };
@@ -32,6 +34,8 @@ struct outbound *outbound_new(struct loop *loop, struct link *link, const char *
     outbound->loop = loop;
     outbound->born = loop_now(loop);
     TAILQ_INIT(&outbound->buckets);
+    TAILQ_INIT(&outbound->kept);
+    tally_init(&outbound->unlisted, NULL);
     if (link != NULL) {
         outbound->redis = slots_redis_new(loop, link, prefix, replica_id);
     }
@@ -88,7 +92,7 @@ struct bucket *outbound_bucket(struct outbound *outbound, struct policy *policy,
 
     HASH_FIND(by_name, outbound->by_name, name, strlen(name), bucket);
     if (bucket == NULL) {
-        bucket = bucket_new(outbound->loop, outbound->redis, policy, name, outbound->born);
+        bucket = bucket_new(outbound->loop, outbound->redis, policy, name, outbound->born, &outbound->unlisted);
         HASH_ADD_KEYPTR(by_name, outbound->by_name, bucket->name, strlen(bucket->name), bucket);
         TAILQ_INSERT_TAIL(&outbound->buckets, bucket, link);
         outbound->count++;
@@ -105,7 +109,11 @@ void outbound_warm(struct outbound *outbound, struct policy *policy, const char 
 {
     struct bucket *bucket = outbound_bucket(outbound, policy, name);
 
-    bucket->is_kept = true;
+    if (!bucket->is_kept) {
+        bucket->is_kept = true;
+        bucket->tally.sum = NULL;
+        TAILQ_INSERT_TAIL(&outbound->kept, bucket, kept);
+    }
     if (outbound->redis != NULL) {
         slots_redis_warm(bucket->pacer.shared);
     }
@@ -124,7 +132,7 @@ unsigned outbound_waiting(const struct outbound *outbound)
     return waiting;
 }
 
-void outbound_each(struct outbound *outbound, void (*each)(void *arg, const struct bucket_stats *stats), void *arg)
+void outbound_each(struct outbound *outbound, outbound_visit *each, void *arg)
 {
     must_be(outbound, OUTBOUND_MAGIC);
     struct bucket *bucket;
@@ -135,4 +143,63 @@ void outbound_each(struct outbound *outbound, void (*each)(void *arg, const stru
         bucket_stats(bucket, &stats);
         each(arg, &stats);
     }
+}
+
+void outbound_each_kept(struct outbound *outbound, outbound_visit *each, void *arg)
+{
+    must_be(outbound, OUTBOUND_MAGIC);
+    struct bucket *bucket;
+    struct bucket_stats stats;
+
+    TAILQ_FOREACH(bucket, &outbound->kept, kept)
+    {
+        bucket_stats(bucket, &stats);
+        each(arg, &stats);
+    }
+}
+
+void outbound_each_busy(struct outbound *outbound, unsigned most, outbound_visit *each, void *arg)
+{
+    must_be(outbound, OUTBOUND_MAGIC);
+    struct bucket *bucket;
+    struct bucket_stats stats;
+    unsigned looks = 0, told = 0;
+
+    TAILQ_FOREACH_REVERSE(bucket, &outbound->buckets, bucket_list, link)
+    {
+        if (told == most || looks++ == BUSY_LOOKS) {
+            return;
+        }
+        if (bucket->is_kept) {
+            continue;
+        }
+        bucket_stats(bucket, &stats);
+        if (stats.waiting > 0 || stats.paused_us > 0) {
+            each(arg, &stats);
+            told++;
+        }
+    }
+}
+
+const struct tally *outbound_unlisted(const struct outbound *outbound)
+{
+    must_be(outbound, OUTBOUND_MAGIC);
+    return &outbound->unlisted;
+}
+
+bool outbound_pause(struct outbound *outbound, const char *name, int64_t for_us)
+{
+    must_be(outbound, OUTBOUND_MAGIC);
+    struct bucket *bucket;
+
+    HASH_FIND(by_name, outbound->by_name, name, strlen(name), bucket);
+    if (bucket == NULL) {
+        return false;
+    }
+    if (for_us < 0) {
+        bucket_resume(bucket);
+    } else {
+        bucket_pause(bucket, for_us);
+    }
+    return true;
 }

@@ -67,13 +67,14 @@ static void on_change(void *arg)
 }
 
 void pacer_init(struct pacer *pacer, struct loop *loop, struct queue *queue, const struct policy *policy,
-                const char *name)
+                const char *name, struct tally *tally)
 {
     memset(pacer, 0, sizeof(*pacer));
     pacer->magic = PACER_MAGIC;
     pacer->name = name;
     pacer->loop = loop;
     pacer->queue = queue;
+    pacer->tally = tally;
     pacer->policy = policy;
     pacer->next_try.us = WINDOW_LONG_AGO_US;
     pacer->near_at.us = CLOCK_NEVER_US;
@@ -194,9 +195,9 @@ static void drop_passed(struct pacer *pacer, struct mono now)
     while (pacer->hand.count > 0 && pacer->hand.held[0].window.last.us < now.us) {
         hand_take(&pacer->hand);
         if (pacer->queue->count > 0) {
-            pacer->late_windows++;
+            tally_count(pacer->tally, TALLY_LATE, 1);
         } else {
-            pacer->wasted_windows++;
+            tally_count(pacer->tally, TALLY_WASTED, 1);
         }
     }
 }
@@ -213,7 +214,7 @@ static void give_surplus_back(struct pacer *pacer)
             return;
         }
         pacer->hand.count -= run;
-        pacer->wasted_windows += run;
+        tally_count(pacer->tally, TALLY_WASTED, run);
     }
 }
 
@@ -225,7 +226,7 @@ static void on_answer(void *arg, struct asker *asker, const struct slots_answer 
     must(answer->count + answer->spoilt <= pacer->asked);
 
     pacer->asking = NULL;
-    pacer->late_windows += answer->spoilt;
+    tally_count(pacer->tally, TALLY_LATE, answer->spoilt);
     for (unsigned i = 0; i < answer->count; i++) {
         hand_add(&pacer->hand, &answer->windows[i], asker);
     }
@@ -264,8 +265,8 @@ static void let_out(struct pacer *pacer, struct waiter *waiter, struct mono last
     queue_remove(pacer->queue, waiter);
     waiter->released = now;
     waiter->window_last = last;
-    pacer->released++;
     meter_add(&pacer->meter, now);
+    tally_release(pacer->tally, pacer->meter.count);
     waiter->ops->on_release(waiter, now);
 }
 
@@ -283,6 +284,7 @@ static void release_due(struct pacer *pacer)
         }
         struct window window = hand_take(&pacer->hand);
         must(now.us >= window.first.us && now.us <= window.last.us);
+        tally_lateness(pacer->tally, mono_diff(now, window.first));
         let_out(pacer, waiter, window.last, now);
     }
 }
@@ -306,7 +308,7 @@ static void reject_all(struct pacer *pacer)
             return;
         }
         queue_remove(pacer->queue, waiter);
-        pacer->gave_up++;
+        tally_count(pacer->tally, TALLY_GAVE_UP, 1);
         waiter->ops->on_give_up(waiter, GIVE_UP_REDIS_DOWN);
     }
 }
@@ -445,13 +447,12 @@ void pacer_unused(struct pacer *pacer, const struct waiter *waiter, struct mono 
 {
     struct window rest = {.first = now, .last = waiter->window_last, .slot = {0}};
 
-    must(pacer->released > 0);
-    pacer->released--;
+    tally_count(pacer->tally, TALLY_RETURNED, 1);
     meter_undo(&pacer->meter, waiter->released);
     if (rest.first.us <= rest.last.us) {
         hand_add(&pacer->hand, &rest, NULL);
     } else {
-        pacer->wasted_windows++;
+        tally_count(pacer->tally, TALLY_WASTED, 1);
     }
 }
 
@@ -459,13 +460,32 @@ void pacer_pause(struct pacer *pacer, int64_t for_us)
 {
     must_be(pacer, PACER_MAGIC);
     must(for_us >= 0);
-    pacer->wasted_windows += pacer->hand.count;
+    tally_count(pacer->tally, TALLY_WASTED, pacer->hand.count);
     pacer->hand.count = 0;
     pacer->shared->ops->pause(pacer->shared, for_us);
     if (pacer->outage != NULL) {
         pacer->outage->ops->pause(pacer->outage, for_us);
     }
     pacer_kick(pacer);
+}
+
+void pacer_resume(struct pacer *pacer)
+{
+    must_be(pacer, PACER_MAGIC);
+    pacer->shared->ops->pause(pacer->shared, SLOTS_RESUME);
+    if (pacer->outage != NULL) {
+        pacer->outage->ops->pause(pacer->outage, SLOTS_RESUME);
+    }
+    pacer->next_try.us = WINDOW_LONG_AGO_US;
+    pacer_kick(pacer);
+}
+
+struct mono pacer_paused_until(const struct pacer *pacer, struct mono now)
+{
+    const struct asker *source = source_of(pacer, pacer_mode(pacer, now));
+
+    source = source != NULL ? source : pacer->shared;
+    return source->ops->paused_until(source);
 }
 
 bool pacer_is_idle(const struct pacer *pacer, struct mono now)

@@ -27,11 +27,11 @@ struct pacer {
     struct timer timer;
     struct defer kick;
     struct meter meter;
-    uint64_t released, late_windows, wasted_windows, gave_up;
+    struct tally *tally; /* the bucket's */
 };
 
 void pacer_init(struct pacer *pacer, struct loop *loop, struct queue *queue, const struct policy *policy,
-                const char *name);
+                const char *name, struct tally *tally);
 /* Takes over the asker; once, before anything else. `slots` NULL: this process alone. */
 void pacer_set_shared(struct pacer *pacer, const struct slots *slots, struct asker *shared);
 /* The permits for when Redis is gone; NULL = none. */
@@ -48,6 +48,10 @@ int64_t pacer_wait_us(const struct pacer *pacer, unsigned position, struct mono 
 void pacer_unused(struct pacer *pacer, const struct waiter *waiter, struct mono now);
 void pacer_became_ready(struct pacer *pacer, const struct waiter *waiter, struct mono now);
 void pacer_pause(struct pacer *pacer, int64_t for_us);
+/* Ends a pause, whoever asked for it. */
+void pacer_resume(struct pacer *pacer);
+/* Until when nothing leaves, in the past when it may. */
+struct mono pacer_paused_until(const struct pacer *pacer, struct mono now);
 /* Nothing in hand, nothing asked, nothing to remember. */
 bool pacer_is_idle(const struct pacer *pacer, struct mono now);
 

@@ -18,6 +18,7 @@ void queue_init(struct queue *queue, unsigned max)
     TAILQ_INIT(&queue->list);
     queue->count = 0;
     queue->max = max;
+    queue->tally = NULL;
 }
 
 bool queue_is_full(const struct queue *queue)
@@ -33,6 +34,7 @@ static void enter(struct queue *queue, struct waiter *waiter, struct bucket *buc
     waiter->bucket = bucket;
     waiter->near = waiter->ready = false;
     queue->count++;
+    tally_waiting(queue->tally, 1);
 }
 
 void queue_append(struct queue *queue, struct waiter *waiter, struct bucket *bucket)
@@ -55,6 +57,7 @@ void queue_remove(struct queue *queue, struct waiter *waiter)
     timer_clear(&waiter->deadline);
     waiter->bucket = NULL;
     queue->count--;
+    tally_waiting(queue->tally, -1);
 }
 
 struct waiter *queue_first_ready(const struct queue *queue, unsigned within)

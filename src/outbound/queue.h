@@ -2,6 +2,7 @@
 #define SLUICE_OUTBOUND_QUEUE_H
 /* Where a request waits: a bounded first-in first-out list of waiters. Borrows them; each is in at most one queue. */
 #include "outbound/outbound.h"
+#include "outbound/tally.h"
 
 #define WAITER_MAGIC 0x77616974u
 
@@ -10,6 +11,7 @@ struct queue {
     struct queue_list list;
     unsigned count;
     unsigned max;
+    struct tally *tally; /* told how many wait; NULL = nobody */
 };
 
 void queue_init(struct queue *queue, unsigned max);

@@ -116,8 +116,8 @@ bool slot_settle(struct slot_book *book, int64_t first_us, int64_t tat_us)
 
 struct rtime slot_pause(struct slot_book *book, int64_t for_us, int64_t most_us, struct rtime now)
 {
-    int64_t until = book->pause_us > now.us + most_us ? 0 : book->pause_us; /* that far ahead: the clock stepped back */
+    int64_t until = for_us < 0 || book->pause_us > now.us + most_us ? 0 : book->pause_us; /* that far ahead: the clock stepped back */
 
-    book->pause_us = max2(until, now.us + (for_us < most_us ? for_us : most_us));
+    book->pause_us = for_us < 0 ? 0 : max2(until, now.us + (for_us < most_us ? for_us : most_us));
     return (struct rtime){book->pause_us};
 }

@@ -52,7 +52,8 @@ void slot_reserve(struct slot_book *book, const struct slot_ask *ask, struct rti
 /* Gives slots back: everything from `first_us` on, whose last one made the tat `tat_us`. False when others came after
  * it. */
 bool slot_settle(struct slot_book *book, int64_t first_us, int64_t tat_us);
-/* No slot for `for_us` from now, at most `most_us`; never shortens. Returns the end of the pause. */
+/* No slot for `for_us` from now, at most `most_us`; never shortens. Below zero: the pause is
+ * over. Returns the end of the pause. */
 struct rtime slot_pause(struct slot_book *book, int64_t for_us, int64_t most_us, struct rtime now);
 
 #endif

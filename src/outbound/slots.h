@@ -10,7 +10,7 @@
 #include "conf/policy.h"
 #include "outbound/window.h"
 
-enum { SLOTS_WANT_MAX = 256 };
+enum { SLOTS_WANT_MAX = 256, SLOTS_RESUME = -1 };
 
 /* Whether slots can be had at all. Owned by the implementation, read by pacers. */
 struct slots {
@@ -48,7 +48,9 @@ struct asker_ops {
     /* Will not use these: consecutive slots from `first_us` on, the last of which made `tat_us`. False: too late to
      * tell anybody. */
     bool (*give_back)(struct asker *asker, const struct window *oldest, const struct window *newest);
+    /* SLOTS_RESUME ends a pause. */
     void (*pause)(struct asker *asker, int64_t for_us);
+    struct mono (*paused_until)(const struct asker *asker);
     /* About when the next slot will be due, as far as is known. */
     struct mono (*next_free)(const struct asker *asker, struct mono now);
     /* How far ahead of its use a slot has to be asked for. */

@@ -28,6 +28,7 @@
 #define AHEAD_LEAST_US (20 * CLOCK_MS_US)
 #define AGAIN_SOON_US CLOCK_MS_US
 #define AGAIN_BAD_US (100 * CLOCK_MS_US)
+#define AGAIN_MOST_US CLOCK_SECOND_US /* another replica may have ended the pause that was told */
 #define BUCKET_TTL_MS "60000"
 #define MEMBERS_TTL_US (3 * CLOCK_SECOND_US)
 #define PAUSE_MOST_US (3600 * CLOCK_SECOND_US)
@@ -278,7 +279,7 @@ static void ask_done(struct link_call *call, const struct redisReply *reply)
         self->spoilt = got.count;
         answer_later(self, call->answered, AGAIN_SOON_US);
     } else if (got.count == 0) {
-        answer_later(self, call->answered, got.retry_us);
+        answer_later(self, call->answered, got.retry_us < AGAIN_MOST_US ? got.retry_us : AGAIN_MOST_US);
     } else {
         map_windows(self, slots, got.count, (struct rtime){got.now_us});
         self->granted_sent = call->sent;
@@ -365,21 +366,32 @@ static void asker_up(struct redis_asker *self)
     }
 }
 
+/* Any replica may have begun or ended a pause; what was said here after the question was asked is newer. */
+static void take_pause(struct redis_asker *self, const struct link_call *call, struct rtime now, struct rtime pause)
+{
+    if (self->pause_told.us < call->sent.us) {
+        bool is_paused = pause.us > now.us && pause.us - now.us <= PAUSE_MOST_US;
+        self->pause_until = is_paused ? mono_add(call->answered, pause.us - now.us) : (struct mono){WINDOW_LONG_AGO_US};
+    }
+}
+
 static void members_done(struct link_call *call, const struct redisReply *reply)
 {
     struct redis_asker *self = container_of(call, struct redis_asker, members_call);
     must_be(self, ASKER_MAGIC);
     struct rtime now;
+    struct rtime pause;
     unsigned members, queued;
 
     if (reply == NULL) {
         return;
     }
-    if (!grant_parse_members(reply, &now, &members, &queued)) {
+    if (!grant_parse_members(reply, &now, &members, &queued, &pause)) {
         slots_redis_bad_reply(self->redis, "members");
         return;
     }
     slots_redis_exchange(self->redis, call, now);
+    take_pause(self, call, now, pause);
     self->base.others = members > 0 ? members - 1 : 0;
     self->base.others_queued = queued > self->base.queued ? queued - self->base.queued : 0;
 }
@@ -388,6 +400,7 @@ static void asker_tick(struct redis_asker *self)
 {
     char queued[16], ttl[24];
     const char *args[] = {self->redis->me, queued, ttl};
+    const char *keys[] = {self->keys[ASKER_MEMBERS], self->keys[ASKER_BUCKET]};
     bool is_queued = self->base.queued > 0;
 
     if ((!is_queued && !self->was_queued) || self->members_call.in_flight) {
@@ -398,8 +411,7 @@ static void asker_tick(struct redis_asker *self)
     self->was_queued = is_queued;
     self->members_call.done = members_done;
     self->base.calls++;
-    if (!link_eval(self->redis->server, &self->members_call, &script_members,
-                   (const char *const *)&self->keys[ASKER_MEMBERS], 1, args, 3)) {
+    if (!link_eval(self->redis->server, &self->members_call, &script_members, keys, 2, args, 3)) {
         self->was_queued = false;
     }
 }
@@ -425,9 +437,18 @@ static void redis_pause(struct asker *asker, int64_t for_us)
     struct redis_asker *self = self_of(asker);
     struct mono until = mono_add(loop_now(self->redis->loop), for_us < PAUSE_MOST_US ? for_us : PAUSE_MOST_US);
 
+    self->pause_told = loop_now(self->redis->loop);
     self->pause_until = until.us > self->pause_until.us ? until : self->pause_until;
+    if (for_us == SLOTS_RESUME) {
+        self->pause_until.us = WINDOW_LONG_AGO_US;
+    }
     self->base.calls++;
     slots_redis_tell(self->redis, &script_pause, self->keys[ASKER_BUCKET], for_us, PAUSE_MOST_US);
+}
+
+static struct mono redis_paused_until(const struct asker *asker)
+{
+    return self_of(asker)->pause_until;
 }
 
 static struct mono redis_next_free(const struct asker *asker, struct mono now)
@@ -472,6 +493,7 @@ static bool redis_is_idle(const struct asker *asker, struct mono now)
 static const struct asker_ops redis_ops = {.ask = redis_ask,
                                            .give_back = redis_give_back,
                                            .pause = redis_pause,
+                                           .paused_until = redis_paused_until,
                                            .next_free = redis_next_free,
                                            .lookahead_us = redis_lookahead_us,
                                            .set_terms = redis_set_terms,

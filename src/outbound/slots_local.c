@@ -66,6 +66,11 @@ static void local_pause(struct asker *asker, int64_t for_us)
     slot_pause(&self->book, for_us, PAUSE_MOST_US, (struct rtime){loop_now(self->loop).us});
 }
 
+static struct mono local_paused_until(const struct asker *asker)
+{
+    return (struct mono){self_of(asker)->book.pause_us};
+}
+
 static struct mono local_next_free(const struct asker *asker, struct mono now)
 {
     const struct slot_book *book = &self_of(asker)->book;
@@ -99,6 +104,7 @@ static void local_free(struct asker *asker)
 static const struct asker_ops local_ops = {.ask = local_ask,
                                            .give_back = local_give_back,
                                            .pause = local_pause,
+                                           .paused_until = local_paused_until,
                                            .next_free = local_next_free,
                                            .lookahead_us = local_lookahead_us,
                                            .set_terms = local_set_terms,

@@ -46,7 +46,7 @@ struct redis_asker {
     char eid[SLOT_EID_BYTES];     /* of the latest reply; "" = none yet */
     char suspect[SLOT_EID_BYTES]; /* epoch whose clock stepped forward; reported until a reply shows another */
     struct mono listen_until;     /* no grant is used before */
-    struct mono pause_until;
+    struct mono pause_until, pause_told;
     struct link_call ask_call, look_call, members_call;
     struct grant_limits asked; /* what ask_call asked */
     char asked_rid[SLOT_RID_BYTES];

@@ -1,4 +1,4 @@
-/* links: src/outbound/queue.c src/outbound/meter.c src/outbound/fallback.c src/outbound/rtt.c src/base/mem.c src/base/must.c tests/sim/loop_virtual.c */
+/* links: src/outbound/queue.c src/outbound/meter.c src/outbound/fallback.c src/outbound/rtt.c src/base/mem.c src/base/must.c tests/sim/loop_virtual.c src/outbound/tally.c src/base/histogram.c */
 /* The small pure parts around the pacer: the queue, the meter, the decision of what to do without Redis, round trips.
  */
 #include "outbound/fallback.h"

@@ -354,11 +354,12 @@ END_TEST
 static void member(const char *who, const char *queued, int64_t now, unsigned *members, unsigned *total)
 {
     const char *args[] = {who, queued, "3000000"};
-    struct rtime said;
+    const char *of_bucket[] = {keys[3], keys[1]};
+    struct rtime said, pause;
 
     fake_redis_set_time(redis, T0 + now);
-    struct redisReply *reply = fake_redis_eval(redis, &script_members, &keys[3], 1, args, 3);
-    ck_assert(grant_parse_members(reply, &said, members, total));
+    struct redisReply *reply = fake_redis_eval(redis, &script_members, of_bucket, 2, args, 3);
+    ck_assert(grant_parse_members(reply, &said, members, total, &pause));
     ck_assert_int_eq(said.us, T0 + now);
     fake_reply_free(reply);
 }

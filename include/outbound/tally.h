@@ -1,0 +1,33 @@
+#ifndef SLUICE_OUTBOUND_TALLY_H
+#define SLUICE_OUTBOUND_TALLY_H
+/* What became of waiters and slots, of one bucket or, by `sum`, of many: those of hosts without a section come and go,
+ * what they did stays counted. */
+#include "base/histogram.h"
+
+enum tally_kind {
+    TALLY_ARRIVED,   /* waiters that came, refused ones too */
+    TALLY_REFUSED,   /* not taken into the queue */
+    TALLY_CANCELLED, /* left by themselves */
+    TALLY_GAVE_UP,   /* their deadline came, or Redis was gone */
+    TALLY_RELEASED,  /* let out; each used a slot */
+    TALLY_RETURNED,  /* let out but came back, since nothing could be sent: the slot was not used after all */
+    TALLY_LATE,      /* slots that passed while somebody waited */
+    TALLY_WASTED,    /* slots that nobody was left for */
+    TALLY_KINDS
+};
+
+struct tally {
+    struct tally *sum; /* counts the same; NULL = none */
+    uint64_t counts[TALLY_KINDS];
+    unsigned waiting;
+    unsigned most_in_window;   /* most releases in any period */
+    struct histogram lateness; /* of releases, from the beginning of their window */
+};
+
+void tally_init(struct tally *tally, struct tally *sum);
+void tally_count(struct tally *tally, enum tally_kind kind, uint64_t more);
+void tally_waiting(struct tally *tally, int more);
+void tally_release(struct tally *tally, unsigned in_window);
+void tally_lateness(struct tally *tally, int64_t us);
+
+#endif
