@@ -10,6 +10,7 @@
  * No callback is ever made from inside a call of this header: always from the loop.
  */
 #include "base/clock.h"
+#include "base/histogram.h"
 #include "base/loop.h"
 #include "conf/policy.h"
 
@@ -55,6 +56,16 @@ void link_listen(struct link *link, const struct link_ops *ops, void *arg);
 void link_start(struct link *link);
 enum link_state link_state(const struct link *link);
 const char *link_run_id(const struct link *link); /* "" unless UP */
+const char *link_state_text(enum link_state state);
+
+struct link_stats {
+    enum link_state state;
+    struct mono since;             /* in that state */
+    uint64_t ups;                  /* how often it came up */
+    uint64_t lost;                 /* calls without an answer */
+    const struct histogram *trips; /* calls with one */
+};
+void link_stats(const struct link *link, struct link_stats *out);
 
 /* EVALSHA with `keys` then `args`; NOSCRIPT is answered by loading once more. False when the link is not UP: nothing was sent. */
 bool link_eval(struct link *link, struct link_call *call, const struct script *script, const char *const *keys, unsigned keys_count,

@@ -67,7 +67,9 @@ struct link {
     struct flights flights;
     bool grace; /* the oldest call was found overdue once */
 
-    struct mono up_since;
+    struct mono up_since, changed; /* the latter: between UP and anything else */
+    uint64_t ups, lost;
+    struct histogram trips;
     bool useful; /* this connection has answered a call */
     struct backoff backoff;
     char logged[WHY_BYTES]; /* the last reason in the log */
@@ -105,6 +107,9 @@ static void move(struct link *link, enum link_state to, int64_t timeout_us)
     must(move_is_legal(link->state, to));
     log_line(LOG_DEBUG, "redis_state", LOG_STR("from", state_names[link->state]), LOG_STR("to", state_names[to]),
              LOG_END);
+    if (to == LINK_UP || link->state == LINK_UP) {
+        link->changed = loop_now(link->loop);
+    }
     link->state = to;
     if (timeout_us == CLOCK_NEVER_US) {
         timer_clear(&link->timer);
@@ -123,6 +128,11 @@ static void flight_end(struct link *link, struct flight *flight, const struct re
     flights_remove(&link->flights, flight);
     flight_free(flight);
     if (call != NULL) {
+        if (reply != NULL) {
+            histogram_add(&link->trips, mono_diff(answered, call->sent));
+        } else {
+            link->lost++;
+        }
         call->answered = answered;
         call->in_flight = false;
         link->calling = true;
@@ -243,6 +253,7 @@ static void come_up(struct link *link)
     move(link, LINK_UP, CLOCK_NEVER_US);
     transport_prefer(link->transport);
     link->up_since = loop_now(link->loop);
+    link->ups++;
     link->grace = false;
     log_line(LOG_INFO, "redis_up", LOG_STR("host", link->conf.host), LOG_STR("run_id", link->hello.run_id), LOG_END);
     tell_up(link);
@@ -404,6 +415,8 @@ struct link *link_new(struct loop *loop, const struct redis_conf *conf, const st
     link->magic = LINK_MAGIC;
     link->state = LINK_DOWN;
     link->loop = loop;
+    link->changed = loop_now(loop);
+    histogram_init(&link->trips, &histogram_trips);
     copy_conf(&link->conf, conf);
     script_set_init(&link->scripts, scripts, scripts_count);
     link->transport = transport_new(loop, &link->conf, NULL, &transport_calls, link);
@@ -453,6 +466,21 @@ enum link_state link_state(const struct link *link)
 {
     must_be(link, LINK_MAGIC);
     return link->state;
+}
+
+const char *link_state_text(enum link_state state)
+{
+    return state_names[state];
+}
+
+void link_stats(const struct link *link, struct link_stats *out)
+{
+    must_be(link, LINK_MAGIC);
+    *out = (struct link_stats){.state = link->state,
+                               .since = link->changed,
+                               .ups = link->ups,
+                               .lost = link->lost,
+                               .trips = &link->trips};
 }
 
 const char *link_run_id(const struct link *link)
