@@ -119,6 +119,13 @@ struct redis_conf {
     int64_t connect_timeout_us;
 };
 
+/* Where operators look and act; only with a section [admin]. */
+struct admin_conf {
+    struct addr *listen;
+    unsigned listen_count; /* 0: nowhere */
+    char *token_file;      /* NULL = no token is asked for */
+};
+
 struct inbound_conf;     /* conf/inbound.h */
 struct conf_route_index; /* exact hosts and suffixes */
 
@@ -126,6 +133,7 @@ struct conf {
     uint32_t magic;
     struct proxy_conf proxy;
     struct redis_conf redis;
+    struct admin_conf admin;
     struct policy *fallback;  /* [default] */
     struct policy **policies; /* every [destination], in file order */
     unsigned policies_count;

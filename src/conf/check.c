@@ -258,6 +258,21 @@ static void check_access(const struct conf *conf, const struct section *section,
     }
 }
 
+/* Whoever reaches it can stop every call. */
+static void check_admin(const struct conf *conf, const struct section *section, struct report *report)
+{
+    const struct admin_conf *admin = &conf->admin;
+    char text[ADDR_TEXT_BYTES];
+
+    for (unsigned i = 0; admin->token_file == NULL && i < admin->listen_count; i++) {
+        if (!is_loopback(&admin->listen[i])) {
+            addr_format(&admin->listen[i], false, text);
+            report_error(&(struct place){report, section_line_of(section, "listen"), "admin", "listen"},
+                         "%s can be reached from outside: set token_file", text);
+        }
+    }
+}
+
 void check_conf(const struct conf *conf, const struct draft *draft, const struct section *const *sections,
                 struct report *report)
 {
@@ -266,6 +281,7 @@ void check_conf(const struct conf *conf, const struct draft *draft, const struct
 
     check_access(conf, draft_find(draft, IN_PROXY), report);
     check_redis(conf, draft_find(draft, IN_REDIS), report);
+    check_admin(conf, draft_find(draft, IN_ADMIN), report);
     check_policy(&fallback);
     for (unsigned i = 0; i < conf->policies_count; i++) {
         struct subject subject = {report, conf, conf->policies[i], sections[i], redis};

@@ -20,8 +20,8 @@ struct section_name {
     char name[]; /* lower case: [destination A] and [destination a] are one */
 };
 
-static const char *const kinds[] = {"proxy", "redis", "default", "destination", "inbound", "inbound-rule", NULL};
-static const enum key_scope scopes[] = {IN_PROXY, IN_REDIS, IN_DEFAULT, IN_DESTINATION, IN_INBOUND, IN_INBOUND_RULE};
+static const char *const kinds[] = {"proxy", "redis", "default", "destination", "inbound", "inbound-rule", "admin", NULL};
+static const enum key_scope scopes[] = {IN_PROXY, IN_REDIS, IN_DEFAULT, IN_DESTINATION, IN_INBOUND, IN_INBOUND_RULE, IN_ADMIN};
 /* The kinds that take a name. */
 #define NAMED (IN_DESTINATION | IN_INBOUND | IN_INBOUND_RULE)
 
@@ -63,8 +63,8 @@ static void refuse_kind(const struct place *place, struct slice kind)
     } else if (memchr(kind.ptr, '.', kind.len) != NULL) {
         report_error(place, "unknown section; a host's section is [destination %s]", name);
     } else {
-        report_error(place, "unknown section; there are [proxy], [redis], [default], [destination NAME], [inbound NAME] and "
-                            "[inbound-rule NAME]");
+        report_error(place, "unknown section; there are [proxy], [redis], [default], [destination NAME], [inbound NAME], "
+                            "[inbound-rule NAME] and [admin]");
     }
     mem_free(name);
 }

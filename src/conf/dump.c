@@ -64,6 +64,11 @@ void conf_dump(const struct conf *conf, FILE *out)
     for (unsigned i = 0; i < conf->inbounds_count; i++) {
         dump_inbound(conf->inbounds[i], out);
     }
+    if (conf->admin.listen_count > 0) {
+        dump_section("admin", "", IN_ADMIN, &conf->admin, out);
+    } else {
+        (void)fprintf(out, "\n# No [admin]: nothing listens for operators.\n");
+    }
 }
 
 static void help_choices(const struct key *key, FILE *out)
@@ -82,6 +87,9 @@ static const char *section_of(const struct key *key)
     }
     if (key->scope & IN_REDIS) {
         return "redis";
+    }
+    if (key->scope & IN_ADMIN) {
+        return "admin";
     }
     if (key->scope & (IN_INBOUND | IN_INBOUND_RULE)) {
         return key->scope & IN_INBOUND ? "inbound" : "inbound-rule";

@@ -33,6 +33,7 @@
 
 #define PROXY(field) offsetof(struct proxy_conf, field)
 #define REDIS(field) offsetof(struct redis_conf, field)
+#define ADMIN(field) offsetof(struct admin_conf, field)
 #define POLICY(field) offsetof(struct policy, field)
 #define RULE(field) offsetof(struct inbound_record, rule.field)
 #define PLACE(field) offsetof(struct inbound_record, place.field)
@@ -201,6 +202,11 @@ static const struct key table[] = {
  "Gateways whose X-Forwarded-For, cost_header and check requests are believed."},
 {IN_INBOUND, "ipv6_prefix", KEY_COUNT, offsetof(struct inbound_record, ipv6_prefix), "64", 16, 128, "bits", NULL, true,
  "client_ip: how much of an IPv6 address is one caller."},
+
+{IN_ADMIN, "listen", KEY_LISTEN, ADMIN(listen), "127.0.0.1:3129", 0, 0, "ADDRESS:PORT list", NULL, false,
+ "Where the page, the metrics and the verbs of operators are. Without a section [admin]: nowhere."},
+{IN_ADMIN, "token_file", KEY_FILE, ADMIN(token_file), NULL, 0, 0, "file with one line", NULL, false,
+ "The bearer token that operators must show. Needed where listen is not a loopback address."},
 };
 /* clang-format on */
 
@@ -251,13 +257,15 @@ static const char *scope_name(enum key_scope scope)
         return "[inbound NAME]";
     case IN_INBOUND_RULE:
         return "[inbound-rule NAME]";
+    case IN_ADMIN:
+        return "[admin]";
     }
     wrong("no such kind of section");
 }
 
 const char *key_home(struct slice name)
 {
-    static const enum key_scope order[] = {IN_PROXY, IN_REDIS, IN_DEFAULT, IN_DESTINATION, IN_INBOUND, IN_INBOUND_RULE};
+    static const enum key_scope order[] = {IN_PROXY, IN_REDIS, IN_DEFAULT, IN_DESTINATION, IN_INBOUND, IN_INBOUND_RULE, IN_ADMIN};
 
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
         if (key_find(order[i], name) != NULL) {

@@ -9,7 +9,15 @@
 #include <stdint.h>
 
 /* The kinds of section, as bits: a key of [default] may stand in [destination NAME] as well. */
-enum key_scope { IN_PROXY = 1, IN_REDIS = 2, IN_DEFAULT = 4, IN_DESTINATION = 8, IN_INBOUND = 16, IN_INBOUND_RULE = 32 };
+enum key_scope {
+    IN_PROXY = 1,
+    IN_REDIS = 2,
+    IN_DEFAULT = 4,
+    IN_DESTINATION = 8,
+    IN_INBOUND = 16,
+    IN_INBOUND_RULE = 32,
+    IN_ADMIN = 64
+};
 
 enum key_type {
     KEY_COUNT,     /* int64_t */
@@ -39,7 +47,7 @@ struct key {
     unsigned scope; /* of enum key_scope */
     const char *name;
     enum key_type type;
-    size_t offset;       /* in proxy_conf, redis_conf, policy or inbound_record, by scope */
+    size_t offset;       /* in proxy_conf, redis_conf, admin_conf, policy or inbound_record, by scope */
     const char *initial; /* default as one would write it; NULL = not set */
     int64_t min, max;    /* in the unit of the field; both 0 where a range means nothing */
     const char *unit;    /* what the number counts, or how the value is written */

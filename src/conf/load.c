@@ -113,6 +113,10 @@ static struct conf *build(struct report *report, const struct draft *draft)
     apply_section(report, draft_find(draft, IN_PROXY), &conf->proxy);
     apply_initial(report, IN_REDIS, &conf->redis);
     apply_section(report, draft_find(draft, IN_REDIS), &conf->redis);
+    if (draft_find(draft, IN_ADMIN) != NULL) {
+        apply_initial(report, IN_ADMIN, &conf->admin);
+        apply_section(report, draft_find(draft, IN_ADMIN), &conf->admin);
+    }
     conf->fallback = policy_new("default", fallback != NULL ? fallback->line : 0);
     apply_initial(report, IN_DEFAULT, conf->fallback);
     apply_section(report, fallback, conf->fallback);
@@ -209,6 +213,8 @@ void conf_free(struct conf *conf)
     policy_put(conf->fallback);
     proxy_conf_fini(&conf->proxy);
     redis_conf_fini(&conf->redis);
+    mem_free(conf->admin.listen);
+    mem_free(conf->admin.token_file);
     conf->magic = ~CONF_MAGIC;
     mem_free(conf);
 }
