@@ -3,6 +3,7 @@
 /* Shared by the files that drive exchanges: a proxy has callers, a caller has at most one exchange. */
 #include "conf/policy.h"
 #include "outbound/outbound.h"
+#include "proxy/counts.h"
 #include "proxy/relay.h"
 #include "proxy/transfer.h"
 #include "proxy/tunnels.h"
@@ -26,6 +27,7 @@ struct proxy_env {
     struct conn_env conn;
     struct transfer_env transfer;
     struct tunnels *tunnels;
+    struct counters *counters;
     struct authority *authority; /* NULL: nothing is intercepted */
     bool draining;
     int64_t queued_bytes; /* request bytes held in user space by waiting exchanges */
@@ -73,6 +75,7 @@ struct exchange {
     struct proxy_env *env;
     struct policy *policy; /* reference; NULL until routed */
     char *bucket_name;     /* owned */
+    struct counts *counts; /* of its destination */
     struct message *request;
     struct target target;
     struct origin origin;

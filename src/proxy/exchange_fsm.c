@@ -86,6 +86,7 @@ static void over(struct exchange *e, enum after after)
         e->bytes_out = conn_sent_bytes(caller->conn) - e->sent_before + conn_output_bytes(caller->conn);
     }
     access_log_exchange(e, loop_now(e->env->loop));
+    exchange_count_end(e);
     caller->exchange = NULL;
     loop_defer(e->env->loop, &e->reap, reap_due);
     if (after == AFTER_NEXT && !e->env->draining) {
@@ -271,6 +272,8 @@ static void waiter_release(struct waiter *waiter, struct mono now)
     if (e->state == EXCHANGE_TUNNEL) {
         exchange_hold_bytes(e, 0);
         e->turns_waited_us += mono_diff(now, e->turn_began);
+        e->counts->stats.turns++;
+        histogram_add(&e->counts->stats.wait, mono_diff(now, e->turn_began));
         relay_grant(e->relay);
     } else {
         go(e, now);
@@ -590,6 +593,7 @@ static void on_request(void *arg, struct message *request)
     e->acquire.on_error = acquire_failed;
     caller->exchange = e;
     enum verdict verdict = admit_exchange(e, &refusal);
+    e->counts = counters_of(env->counters, e->policy);
     if (verdict == VERDICT_SELF) {
         answer_self(e);
     } else if (verdict != VERDICT_FORWARDED) {
@@ -640,6 +644,7 @@ static void refuse_caller(struct caller *caller, const struct refusal *refusal)
     conn_send(caller->conn, buf_ptr(&answer), buf_len(&answer));
     buf_fini(&answer);
     access_log_refusal(caller, refusal);
+    counts_ended(counters_of(caller->env->counters, NULL), refusal->verdict, refusal_status(refusal));
     conn_finish(caller->conn);
 }
 

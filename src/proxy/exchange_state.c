@@ -1,4 +1,5 @@
-/* Which state may follow which, what a waiting exchange costs in memory, and its way into the queue. */
+/* Which state may follow which, what a waiting exchange costs in memory, its way into the queue, and what is counted of
+ * it. */
 #include "proxy/exchange_state.h"
 
 #include "base/log.h"
@@ -27,6 +28,7 @@ static bool move_is_legal(enum exchange_state from, enum exchange_state to)
 void exchange_hold_bytes(struct exchange *e, size_t bytes)
 {
     e->env->queued_bytes += (int64_t)bytes - e->held_bytes;
+    e->counts->stats.held_bytes += (int64_t)bytes - e->held_bytes;
     e->held_bytes = (int64_t)bytes;
 }
 
@@ -35,12 +37,20 @@ static size_t waiting_bytes(const struct exchange *e)
     return e->request->head_bytes + e->request->fields_count * sizeof(struct field) + conn_input_bytes(e->caller->conn);
 }
 
+static void count_state(struct destination_stats *stats, enum exchange_state state, int more)
+{
+    stats->in_flight += state == EXCHANGE_TRANSFER ? more : 0;
+    stats->tunnels += state == EXCHANGE_TUNNEL ? more : 0;
+}
+
 void exchange_set_state(struct exchange *e, enum exchange_state to)
 {
     must_be(e, EXCHANGE_MAGIC);
     must(move_is_legal(e->state, to));
     log_line(LOG_DEBUG, "exchange", LOG_STR("from", state_names[e->state]), LOG_STR("to", state_names[to]), LOG_END);
+    count_state(&e->counts->stats, e->state, -1);
     e->state = to;
+    count_state(&e->counts->stats, to, 1);
     exchange_hold_bytes(e, to == EXCHANGE_WAIT || to == EXCHANGE_DIAL ? waiting_bytes(e) : 0);
 }
 
@@ -60,4 +70,19 @@ enum verdict exchange_enter_queue(struct exchange *e)
 bool exchange_queue_is_heavy(const struct exchange *e, size_t more)
 {
     return e->env->queued_bytes + (int64_t)more > e->env->conf->proxy.max_queued_bytes;
+}
+
+void exchange_count_end(const struct exchange *e)
+{
+    struct destination_stats *stats = &e->counts->stats;
+
+    counts_ended(e->counts, e->verdict, e->status);
+    stats->bytes_in += e->bytes_in;
+    stats->bytes_out += e->bytes_out;
+    if (e->released.us != 0 && e->paced && !e->metered) {
+        histogram_add(&stats->wait, mono_diff(e->released, e->arrived));
+    }
+    if (e->transfer.first_byte.us != 0) {
+        histogram_add(&stats->upstream, mono_diff(e->transfer.first_byte, e->released));
+    }
 }

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "proxy/exchange_fsm.h"
+#include "proxy/stats.h"
 #include "proxy/users.h"
 #include "server/listener.h"
 
@@ -105,6 +106,7 @@ struct proxy *proxy_new(struct loop *loop, const struct conf *conf, struct outbo
     p->env.transfer.loop = loop;
     p->env.transfer.parse = limits;
     p->env.tunnels = tunnels_new();
+    p->env.counters = counters_new(conf);
     p->env.transfer.via.pseudonym = p->pseudonym;
     return p;
 }
@@ -208,6 +210,7 @@ void proxy_free(struct proxy *p)
     loop_defer_cancel(&p->drained);
     users_free(p->env.users);
     tunnels_free(p->env.tunnels);
+    counters_free(p->env.counters);
     authority_free(p->env.authority);
     p->magic = 0;
     mem_free(p);
@@ -216,4 +219,23 @@ void proxy_free(struct proxy *p)
 unsigned proxy_callers(const struct proxy *p)
 {
     return (unsigned)p->callers_count;
+}
+
+void proxy_stats(const struct proxy *p, struct proxy_stats *out)
+{
+    must_be(p, PROXY_MAGIC);
+    *out = (struct proxy_stats){.callers = (unsigned)p->callers_count,
+                                .max_callers = p->max_callers,
+                                .queued_bytes = p->env.queued_bytes,
+                                .max_queued_bytes = p->env.conf->proxy.max_queued_bytes,
+                                .draining = p->env.draining};
+    for (unsigned i = 0; i < p->listeners_count; i++) {
+        out->starved += listener_starved(p->listeners[i]);
+    }
+}
+
+void proxy_each_destination(const struct proxy *p, void (*each)(void *arg, const struct destination_stats *stats), void *arg)
+{
+    must_be(p, PROXY_MAGIC);
+    counters_each(p->env.counters, each, arg);
 }
