@@ -34,6 +34,7 @@ SRC := $(wildcard src/*.c src/*/*.c)
 LUA := $(wildcard src/lua/*.lua)
 OBJ := $(SRC:%.c=$(B)/%.o)
 LUA_OBJ := $(LUA:%.lua=$(B)/%.o)
+PAGE_OBJ := $(B)/src/admin/page.o
 LLHTTP_OBJ := $(B)/llhttp/llhttp.o $(B)/llhttp/api.o $(B)/llhttp/http.o
 LIBS = $(shell $(PKG_CONFIG) --libs $(PKGS)) -levent_openssl -lcrypt -lm -pthread
 
@@ -50,7 +51,7 @@ tools:
 	@command -v $(CC) >/dev/null && command -v $(PKG_CONFIG) >/dev/null && $(PKG_CONFIG) --exists $(PKGS) && \
 	  [ -d $(LLHTTP) ] || { echo "A compiler or a library is missing: \`make deps\` installs them (so does \`make run\`)." >&2; exit 1; }
 
-$(B)/sluice: $(OBJ) $(LUA_OBJ) $(LLHTTP_OBJ)
+$(B)/sluice: $(OBJ) $(LUA_OBJ) $(PAGE_OBJ) $(LLHTTP_OBJ)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDHARDEN) $(LDFLAGS) -o $@ $^ $(LIBS)
 
@@ -73,6 +74,16 @@ $(B)/src/lua/%.c: src/lua/%.lua
 
 $(B)/src/lua/%.o: $(B)/src/lua/%.c
 	$(Q)$(CC) $(CSTD) $(CFLAGS) $(HARDEN) $(CPPFLAGS) -c -o $@ $<
+
+# The page of operators becomes a C string, as it is. (In C even two question marks may mean something.)
+$(B)/src/admin/page.c: src/admin/page.html
+	@mkdir -p $(@D)
+	$(call say,HTML,$<)
+	$(Q){ printf '#include "admin/page.h"\nconst char admin_page[] =\n'; \
+	  sed -e 's/[\\"?]/\\&/g' -e 's/.*/"&\\n"/' $<; printf ';\n'; } > $@
+
+$(PAGE_OBJ): $(B)/src/admin/page.c src/admin/page.h
+	$(Q)$(CC) $(CSTD) $(CFLAGS) $(HARDEN) $(CPPFLAGS) -Isrc -c -o $@ $<
 
 # A unit test names what it links in its first line: /* links: src/base/str.c src/base/mem.c */
 UNIT := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/test_*.c))

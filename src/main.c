@@ -1,4 +1,5 @@
 /* Boot in order, run, shut down in reverse. */
+#include "admin/admin.h"
 #include "admin/ca.h"
 #include "base/log.h"
 #include "base/loop.h"
@@ -43,6 +44,7 @@ struct app {
     struct outbound *outbound;
     struct upstreams *upstreams;
     struct proxy *proxy;
+    struct admin *admin; /* NULL without an [admin] */
     struct event *signals[SIGNALS];
     struct admission *admission; /* these three: NULL without an [inbound] */
     struct upstreams *inbound_upstreams;
@@ -228,6 +230,20 @@ static unsigned callers_of(const struct app *app)
     return proxy_callers(app->proxy) + (app->inbound != NULL ? inbound_callers(app->inbound) : 0);
 }
 
+static void drain(void *arg)
+{
+    struct app *app = arg;
+
+    app->draining = true;
+    log_line(LOG_INFO, "draining", LOG_INT("callers", callers_of(app)),
+             LOG_INT("waiting", outbound_waiting(app->outbound)), LOG_END);
+    app->undrained = app->inbound != NULL ? 2 : 1;
+    proxy_drain(app->proxy, all_gone, app);
+    if (app->inbound != NULL) {
+        inbound_drain(app->inbound, all_gone, app);
+    }
+}
+
 static void ended(evutil_socket_t number, short what, void *arg)
 {
     struct app *app = arg;
@@ -239,14 +255,7 @@ static void ended(evutil_socket_t number, short what, void *arg)
         log_close();
         _exit(EXIT_FAILURE);
     }
-    app->draining = true;
-    log_line(LOG_INFO, "draining", LOG_INT("callers", callers_of(app)),
-             LOG_INT("waiting", outbound_waiting(app->outbound)), LOG_END);
-    app->undrained = app->inbound != NULL ? 2 : 1;
-    proxy_drain(app->proxy, all_gone, app);
-    if (app->inbound != NULL) {
-        inbound_drain(app->inbound, all_gone, app);
-    }
+    drain(app);
 }
 
 static void reopen(evutil_socket_t number, short what, void *arg)
@@ -372,8 +381,30 @@ static bool boot_proxy(struct app *app, struct err *err)
            proxy_load_authority(app->proxy, err) && boot_inbound(app, err) && proxy_listen(app->proxy, err);
 }
 
+static bool boot_admin(struct app *app, struct err *err)
+{
+    const struct admin_sources sources = {.loop = app->loop,
+                                          .conf = app->conf,
+                                          .outbound = app->outbound,
+                                          .proxy = app->proxy,
+                                          .link = app->link,
+                                          .admission = app->admission,
+                                          .version = SLUICE_VERSION,
+                                          .drain = drain,
+                                          .arg = app};
+
+    if (app->conf->admin.listen_count == 0) {
+        return true;
+    }
+    app->admin = admin_new(&sources, err);
+    return app->admin != NULL;
+}
+
 static void shut_down(struct app *app)
 {
+    if (app->admin != NULL) {
+        admin_free(app->admin);
+    }
     if (app->inbound != NULL) {
         inbound_free(app->inbound);
         upstreams_free(app->inbound_upstreams);
@@ -412,7 +443,7 @@ static int run(struct conf *conf)
     warn_of_few_descriptors(conf, app.max_callers);
     app.loop = loop_new();
     boot_limits(&app);
-    if (!boot_proxy(&app, &err)) {
+    if (!boot_proxy(&app, &err) || !boot_admin(&app, &err)) {
         shut_down(&app);
         err_print(&err, "sluice: ");
         err_fini(&err);

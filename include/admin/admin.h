@@ -1,0 +1,36 @@
+#ifndef SLUICE_ADMIN_ADMIN_H
+#define SLUICE_ADMIN_ADMIN_H
+/*
+ * Where operators look and act: a page, metrics, health, and a few verbs, over HTTP on an address of its own.
+ *
+ *   GET  /            the page, live           GET  /metrics         for Prometheus
+ *   GET  /status.json everything shown         GET  /events          the same every second (server-sent events)
+ *   GET  /healthz     the process answers      GET  /readyz          503 and reasons when it should get no callers
+ *   POST /control/pause, resume, drain, log-level
+ */
+#include "base/err.h"
+#include "inbound/admission.h"
+#include "proxy/stats.h"
+#include "redis/link.h"
+
+struct admin;
+
+/* What is looked at. All of it must outlive the admin. */
+struct admin_sources {
+    struct loop *loop;
+    const struct conf *conf;
+    struct outbound *outbound;
+    struct proxy *proxy;
+    struct link *link;                 /* NULL: no Redis */
+    const struct admission *admission; /* NULL: no [inbound] */
+    const char *version;
+    void (*drain)(void *arg); /* what SIGTERM does */
+    void *arg;
+};
+
+/* Reads the token and opens every listener; NULL and lines in `err` otherwise. */
+struct admin *admin_new(const struct admin_sources *sources, struct err *err) MUST_CHECK;
+/* Ends every stream and connection at once. */
+void admin_free(struct admin *admin);
+
+#endif

@@ -1,0 +1,324 @@
+/*
+ * The listener of operators: evhttp on the same loop as everything else, below slots and third parties in priority.
+ *
+ *   request -> whose? (token, or Host and where it comes from) -> route -> answer
+ *
+ * Health is told to anybody, since a load balancer has no token. The page itself holds no secret: with a token it asks
+ * for it and sends it with each of its own requests, so there is no cookie that another site could use.
+ */
+#include "admin/admin.h"
+
+#include "admin/control.h"
+#include "admin/events.h"
+#include "admin/guard.h"
+#include "admin/metrics.h"
+#include "admin/page.h"
+#include "admin/ready.h"
+#include "admin/show.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <event2/keyvalq_struct.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ADMIN_MAGIC = 0x61646d6e, HEAD_MOST_BYTES = 16384, BODY_MOST_BYTES = 4096, TIMEOUT_SECONDS = 30 };
+
+/* ---- answers ---- */
+
+static void set_header(struct evhttp_request *request, const char *name, const char *value)
+{
+    evhttp_add_header(evhttp_request_get_output_headers(request), name, value);
+}
+
+static void answer(struct evhttp_request *request, unsigned status, const char *type, const char *text, size_t len)
+{
+    struct evbuffer *body = evbuffer_new();
+
+    must(body != NULL && evbuffer_add(body, text, len) == 0);
+    set_header(request, "Content-Type", type);
+    evhttp_send_reply(request, (int)status, NULL, body);
+    evbuffer_free(body);
+}
+
+static void answer_text(struct evhttp_request *request, unsigned status, const char *text)
+{
+    answer(request, status, "text/plain; charset=utf-8", text, strlen(text));
+}
+
+static void answer_json(struct evhttp_request *request, unsigned status, json_t *json)
+{
+    char *text = show_text(json);
+
+    answer(request, status, status < 400 ? "application/json" : "application/problem+json", text, strlen(text));
+    free(text);
+}
+
+static void answer_problem(struct evhttp_request *request, unsigned status, const char *detail)
+{
+    answer_json(request, status,
+                json_pack("{s:s, s:i, s:s}", "type", "about:blank", "status", (int)status, "detail", detail));
+}
+
+/* ---- what can be asked for ---- */
+
+static void get_page(struct admin *admin, struct evhttp_request *request)
+{
+    set_header(request, "Content-Security-Policy", admin->page_policy);
+    answer(request, 200, "text/html; charset=utf-8", admin_page, strlen(admin_page));
+}
+
+static void get_health(struct admin *admin, struct evhttp_request *request)
+{
+    (void)admin;
+    answer_text(request, 200, "ok\n");
+}
+
+static void add_reason(void *arg, const char *reason)
+{
+    buf_printf(arg, "%s\n", reason);
+}
+
+static void get_ready(struct admin *admin, struct evhttp_request *request)
+{
+    struct buf reasons = {0};
+    unsigned count = ready_reasons(admin, add_reason, &reasons);
+
+    if (count == 0) {
+        answer_text(request, 200, "ready\n");
+    } else {
+        answer(request, 503, "text/plain; charset=utf-8", buf_ptr(&reasons), buf_len(&reasons));
+    }
+    buf_fini(&reasons);
+}
+
+static void get_metrics(struct admin *admin, struct evhttp_request *request)
+{
+    struct buf text = {0};
+
+    metrics_write(admin, &text);
+    answer(request, 200, "text/plain; version=0.0.4; charset=utf-8", buf_ptr(&text), buf_len(&text));
+    buf_fini(&text);
+}
+
+static void get_status(struct admin *admin, struct evhttp_request *request)
+{
+    answer_json(request, 200, show_status(admin, UINT32_MAX));
+}
+
+static void get_events(struct admin *admin, struct evhttp_request *request)
+{
+    if (!events_watch(admin, request)) {
+        answer_problem(request, 503, "too many are watching");
+    }
+}
+
+static void post_control(struct admin *admin, struct evhttp_request *request, const char *verb)
+{
+    struct evbuffer *body = evhttp_request_get_input_buffer(request);
+    size_t len = evbuffer_get_length(body);
+    char *who;
+    uint16_t port;
+
+    evhttp_connection_get_peer(evhttp_request_get_connection(request), &who, &port);
+    struct slice text = {len > 0 ? (const char *)evbuffer_pullup(body, -1) : "", len};
+    struct control_answer result = control_run(admin, verb, text, who);
+    if (result.detail == NULL) {
+        answer_json(request, result.status, json_pack("{s:b}", "done", 1));
+    } else {
+        answer_problem(request, result.status, result.detail);
+    }
+    mem_free(result.detail);
+}
+
+/* ---- who may ---- */
+
+static const char *header_of(struct evhttp_request *request, const char *name)
+{
+    return evhttp_find_header(evhttp_request_get_input_headers(request), name);
+}
+
+/* True when it may go on; else it is answered. */
+static bool is_known(const struct admin *admin, struct evhttp_request *request)
+{
+    if (admin->token != NULL && !guard_knows_token(header_of(request, "Authorization"), admin->token)) {
+        set_header(request, "WWW-Authenticate", "Bearer realm=\"sluice admin\"");
+        answer_problem(request, 401, "send Authorization: Bearer and the token of token_file");
+        return false;
+    }
+    if (admin->token == NULL && !guard_is_own_host(header_of(request, "Host"))) {
+        answer_problem(request, 403, "ask by address or as localhost, or set token_file");
+        return false;
+    }
+    return true;
+}
+
+static bool may_post(const struct admin *admin, struct evhttp_request *request)
+{
+    const struct guard_post post = {.content_type = header_of(request, "Content-Type"),
+                                    .origin = header_of(request, "Origin"),
+                                    .host = header_of(request, "Host"),
+                                    .fetch_site = header_of(request, "Sec-Fetch-Site")};
+
+    if (!is_known(admin, request)) {
+        return false;
+    }
+    if (!guard_is_own_post(&post)) {
+        answer_problem(request, 403, "send Content-Type: application/json, and not from another site's page");
+        return false;
+    }
+    return true;
+}
+
+/* ---- routes ---- */
+
+static const struct route {
+    const char *path;
+    bool open; /* to anybody */
+    void (*get)(struct admin *admin, struct evhttp_request *request);
+} routes[] = {
+    {"/", true, get_page},
+    {"/healthz", true, get_health},
+    {"/readyz", true, get_ready},
+    {"/metrics", false, get_metrics},
+    {"/status.json", false, get_status},
+    {"/events", false, get_events},
+};
+
+static void refuse_method(struct evhttp_request *request, const char *allowed)
+{
+    set_header(request, "Allow", allowed);
+    answer_problem(request, 405, "another method is meant for this");
+}
+
+static void run_get(struct admin *admin, struct evhttp_request *request, const struct route *route)
+{
+    enum evhttp_cmd_type method = evhttp_request_get_command(request);
+
+    if (method != EVHTTP_REQ_GET && method != EVHTTP_REQ_HEAD) {
+        refuse_method(request, "GET, HEAD");
+    } else if (route->get == get_events && method == EVHTTP_REQ_HEAD) {
+        refuse_method(request, "GET");
+    } else if (route->open || is_known(admin, request)) {
+        route->get(admin, request);
+    }
+}
+
+static void on_request(struct evhttp_request *request, void *arg)
+{
+    static const char control[] = "/control/";
+    struct admin *admin = arg;
+    const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(request));
+
+    must_be(admin, ADMIN_MAGIC);
+    set_header(request, "Cache-Control", "no-store");
+    set_header(request, "X-Content-Type-Options", "nosniff");
+    for (size_t i = 0; path != NULL && i < sizeof(routes) / sizeof(routes[0]); i++) {
+        if (strcmp(path, routes[i].path) == 0) {
+            run_get(admin, request, &routes[i]);
+            return;
+        }
+    }
+    if (path == NULL || strncmp(path, control, sizeof(control) - 1) != 0) {
+        answer_problem(request, 404, "see / for the page; there are /metrics, /status.json, /healthz and /readyz too");
+    } else if (evhttp_request_get_command(request) != EVHTTP_REQ_POST) {
+        refuse_method(request, "POST");
+    } else if (may_post(admin, request)) {
+        post_control(admin, request, path + sizeof(control) - 1);
+    }
+}
+
+/* ---- beginning and end ---- */
+
+/* Operators come after slots and third parties. */
+static struct bufferevent *make_bufferevent(struct event_base *base, void *arg)
+{
+    struct bufferevent *bev = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
+
+    (void)arg;
+    must(bev != NULL);
+    bufferevent_priority_set(bev, LOOP_PRIORITY_IO);
+    return bev;
+}
+
+static bool listen_at(struct admin *admin, const struct addr *address, struct err *err)
+{
+    char host[ADDR_TEXT_BYTES], text[ADDR_TEXT_BYTES];
+    struct addr bound = {.len = sizeof(bound.any)};
+
+    addr_format(address, true, host);
+    addr_format(address, false, text);
+    struct evhttp_bound_socket *socket = evhttp_bind_socket_with_handle(admin->http, host, addr_port(address));
+    if (socket == NULL) {
+        err_add(err, "[admin] listen: %s: %s", text, strerror(errno));
+        return false;
+    }
+    if (getsockname(evhttp_bound_socket_get_fd(socket), &bound.sa, &bound.len) == 0) {
+        addr_format(&bound, false, text);
+    }
+    log_line(LOG_INFO, "admin", LOG_STR("address", text), LOG_STR("token", admin->token != NULL ? "asked for" : "none"),
+             LOG_END);
+    return true;
+}
+
+static struct evhttp *make_http(struct admin *admin)
+{
+    struct evhttp *http = evhttp_new(loop_base(admin->sources.loop));
+
+    must(http != NULL);
+    evhttp_set_bevcb(http, make_bufferevent, NULL);
+    evhttp_set_max_headers_size(http, HEAD_MOST_BYTES);
+    evhttp_set_max_body_size(http, BODY_MOST_BYTES);
+    evhttp_set_timeout(http, TIMEOUT_SECONDS);
+    evhttp_set_default_content_type(http, NULL);
+    /* the others are answered here too, with what is allowed */
+    evhttp_set_allowed_methods(http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST | EVHTTP_REQ_PUT |
+                                         EVHTTP_REQ_DELETE | EVHTTP_REQ_OPTIONS | EVHTTP_REQ_PATCH);
+    evhttp_set_gencb(http, on_request, admin);
+    return http;
+}
+
+struct admin *admin_new(const struct admin_sources *sources, struct err *err)
+{
+    const struct admin_conf *conf = &sources->conf->admin;
+    struct admin *admin = mem_zalloc(sizeof(*admin));
+    bool good = true;
+
+    admin->magic = ADMIN_MAGIC;
+    admin->sources = *sources;
+    admin->born = loop_now(sources->loop);
+    admin->born_wall = loop_wall(sources->loop);
+    admin->level = sources->conf->proxy.log_level;
+    admin->page_policy = page_policy();
+    admin->http = make_http(admin);
+    events_start(admin);
+    if (conf->token_file != NULL) {
+        admin->token = guard_read_token(conf->token_file, err);
+        good = admin->token != NULL;
+    }
+    for (unsigned i = 0; good && i < conf->listen_count; i++) {
+        good = listen_at(admin, &conf->listen[i], err);
+    }
+    if (!good) {
+        admin_free(admin);
+        return NULL;
+    }
+    return admin;
+}
+
+void admin_free(struct admin *admin)
+{
+    must_be(admin, ADMIN_MAGIC);
+    evhttp_free(admin->http); /* ends the streams */
+    events_stop(admin);
+    if (admin->token != NULL) {
+        explicit_bzero(admin->token, strlen(admin->token));
+    }
+    mem_free(admin->token);
+    mem_free(admin->page_policy);
+    admin->magic = 0;
+    mem_free(admin);
+}

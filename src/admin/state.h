@@ -1,0 +1,28 @@
+#ifndef SLUICE_ADMIN_STATE_H
+#define SLUICE_ADMIN_STATE_H
+/* Shared by the files of this directory. */
+#include "admin/admin.h"
+#include "admin/history.h"
+#include "base/buf.h"
+
+#include <event2/http.h>
+#include <sys/queue.h>
+
+struct stream;
+
+struct admin {
+    uint32_t magic;
+    struct admin_sources sources;
+    struct evhttp *http;
+    char *token; /* NULL: none is asked for */
+    char *page_policy;
+    struct mono born;
+    struct wall born_wall;
+    enum log_level level;
+    struct history *history;
+    struct timer tick;
+    TAILQ_HEAD(, stream) streams;
+    unsigned streams_count;
+};
+
+#endif
