@@ -152,7 +152,7 @@ START_TEST(keys_under_a_refused_header_are_not_mistakes_of_their_own)
                 "f.ini:3: the section's closing ] is missing");
     conf_expect(
         "[nonsense-of-a-name]\nwhatever = 7\n",
-        "f.ini:1: [nonsense-of-a-name]: unknown section; there are [proxy], [redis], [default], [destination NAME], [inbound NAME] and [inbound-rule NAME]");
+        "f.ini:1: [nonsense-of-a-name]: unknown section; there are [proxy], [redis], [default], [destination NAME], [inbound NAME], [inbound-rule NAME] and [admin]");
 }
 END_TEST
 
@@ -265,6 +265,34 @@ START_TEST(all_mistakes_are_shown_in_the_order_of_the_file)
 }
 END_TEST
 
+START_TEST(operators_have_a_listener_only_where_a_section_says_so)
+{
+    char text[ADDR_TEXT_BYTES];
+    struct conf *conf = conf_load_good("");
+
+    ck_assert_uint_eq(conf->admin.listen_count, 0);
+    conf_free(conf);
+    conf = conf_load_good("[admin]\n");
+    ck_assert_uint_eq(conf->admin.listen_count, 1);
+    addr_format(&conf->admin.listen[0], false, text);
+    ck_assert_str_eq(text, "127.0.0.1:3129");
+    ck_assert_ptr_null(conf->admin.token_file);
+    conf_free(conf);
+}
+END_TEST
+
+START_TEST(whoever_comes_from_outside_to_operate_must_show_a_token)
+{
+    conf_expect("[admin]\nlisten = 127.0.0.1:1, 10.0.0.1:3129\n",
+                "f.ini:2: [admin] listen: 10.0.0.1:3129 can be reached from outside: set token_file");
+    conf_expect("[admin]\nlisten = [::]:3129\n",
+                "f.ini:2: [admin] listen: [::]:3129 can be reached from outside: set token_file");
+    struct conf *conf = conf_load_good("[admin]\nlisten = 0.0.0.0:3129\ntoken_file = /etc/sluice/token\n");
+    ck_assert_str_eq(conf->admin.token_file, "/etc/sluice/token");
+    conf_free(conf);
+}
+END_TEST
+
 static TCase *reading_case(void)
 {
     TCase *reading = tcase_create("reading");
@@ -283,6 +311,8 @@ static TCase *reading_case(void)
     tcase_add_test(reading, nothing_may_be_there_twice);
     tcase_add_test(reading, sections_have_a_name_only_where_one_belongs);
     tcase_add_test(reading, all_mistakes_are_shown_in_the_order_of_the_file);
+    tcase_add_test(reading, operators_have_a_listener_only_where_a_section_says_so);
+    tcase_add_test(reading, whoever_comes_from_outside_to_operate_must_show_a_token);
     return reading;
 }
 

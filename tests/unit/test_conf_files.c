@@ -94,7 +94,8 @@ static const char rich[] =
     "[redis]\nurl = rediss://us%3aer:se%2fcret@[::1]:7000/3\nprefix = p\n"
     "[default]\nrate = 0.33/s\non_redis_down = reserve\noutage_permits = 1\nlate = 1500us\n"
     "[destination Mixed]\nhosts = *.a.com:80, b.com, [2606:4700::1], 10.9.9.9:1\nrate = 5000/1h\nstrict = gap\n"
-    "[destination [2606:4700::2]:81]\non_redis_down = open\n[destination *.c.com]\nrate = 7/1m\n";
+    "[destination [2606:4700::2]:81]\non_redis_down = open\n[destination *.c.com]\nrate = 7/1m\n"
+    "[admin]\nlisten = 10.0.0.1:3129, [::1]:3129\ntoken_file = /etc/token\n";
 
 START_TEST(what_is_dumped_loads_to_the_same_settings)
 {

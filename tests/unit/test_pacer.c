@@ -366,6 +366,68 @@ START_TEST(a_pause_stops_everybody_and_no_burst_follows)
 }
 END_TEST
 
+START_TEST(a_pause_can_be_ended_and_no_burst_follows)
+{
+    enter_many(20);
+    pass(1);
+    ck_assert(outbound_pause(outbound, "api.example.com", 600 * CLOCK_SECOND_US));
+    pass(5 * CLOCK_SECOND_US);
+    ck_assert_int_eq(guests[1].released_us, -1);
+    ck_assert_int_eq(stats().paused_us, 595 * CLOCK_SECOND_US);
+    ck_assert_int_ge(stats().wait_us, 595 * CLOCK_SECOND_US);
+    ck_assert_int_eq(stats().oldest_us, 5 * CLOCK_SECOND_US + 1);
+    ck_assert(outbound_pause(outbound, "api.example.com", -1));
+    pass(1);
+    ck_assert_int_eq(guests[1].released_us, 5 * CLOCK_SECOND_US + 1);
+    ck_assert_int_eq(guests[2].released_us, -1);
+    ck_assert_int_eq(stats().paused_us, 0);
+    pass(3 * CLOCK_SECOND_US);
+    ck_assert_uint_le(stats().most_in_window, 10);
+    ck_assert_uint_eq(stats().released, 20);
+}
+END_TEST
+
+START_TEST(nothing_is_paused_under_a_name_that_nobody_has)
+{
+    enter_many(1);
+    ck_assert(!outbound_pause(outbound, "api.example.org", CLOCK_SECOND_US));
+    ck_assert(!outbound_pause(outbound, "", -1));
+}
+END_TEST
+
+static void count_visits(void *arg, const struct bucket_stats *seen)
+{
+    ck_assert_ptr_nonnull(seen->policy);
+    ++*(int *)arg;
+}
+
+START_TEST(what_forgotten_buckets_did_stays_counted_and_a_configured_one_counts_for_itself)
+{
+    const struct tally *unlisted = outbound_unlisted(outbound);
+    int kept = 0, busy = 0;
+
+    outbound_warm(outbound, policy, "listed");
+    enter_many(3);
+    outbound_each_kept(outbound, count_visits, &kept);
+    outbound_each_busy(outbound, 10, count_visits, &busy);
+    ck_assert_int_eq(kept, 1);
+    ck_assert_int_eq(busy, 1);
+    ck_assert_uint_eq(unlisted->waiting, 3);
+    pass(CLOCK_SECOND_US);
+    ck_assert_uint_eq(unlisted->waiting, 0);
+    pass(200 * CLOCK_SECOND_US);
+    ck_assert_uint_eq(stats().released, 0); /* a new one */
+    ck_assert_uint_eq(unlisted->counts[TALLY_RELEASED], 3);
+    ck_assert_uint_eq(unlisted->counts[TALLY_ARRIVED], 3);
+    ck_assert_uint_eq(unlisted->lateness.total, 3);
+    struct forecast forecast;
+    struct bucket *listed = outbound_bucket(outbound, policy, "listed");
+    ck_assert_int_eq(bucket_enqueue(listed, &guests[9].waiter, CLOCK_SECOND_US, &forecast), ENQUEUE_OK);
+    ck_assert_uint_eq(unlisted->counts[TALLY_ARRIVED], 3);
+    pass(CLOCK_SECOND_US);
+}
+END_TEST
+
 START_TEST(an_idle_bucket_is_forgotten_and_starts_where_it_left_off)
 {
     enter_many(1);
@@ -433,6 +495,9 @@ int main(void)
         an_unused_slot_is_used_again_while_its_window_is_open,
         a_second_attempt_goes_first_and_needs_a_slot_of_its_own,
         a_pause_stops_everybody_and_no_burst_follows,
+        a_pause_can_be_ended_and_no_burst_follows,
+        nothing_is_paused_under_a_name_that_nobody_has,
+        what_forgotten_buckets_did_stays_counted_and_a_configured_one_counts_for_itself,
         an_idle_bucket_is_forgotten_and_starts_where_it_left_off,
         a_configured_bucket_is_kept,
         a_new_policy_spaces_the_next_slots,
