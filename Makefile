@@ -184,6 +184,8 @@ bench: all rig $(B)/bench/admission
 	@$(B)/bench/admission
 	@bash tests/bench/pacing.sh $(B)
 	@bash tests/bench/waiting.sh $(B)
+	@$(PY) tests/bench/inbound.py $(B)
+	@$(PY) tests/bench/inbound_bounds.py $(B)
 
 coverage:
 	@rm -rf build/cov/src build/cov/unit
