@@ -162,7 +162,9 @@ asan:
 
 PYTESTS = $(dir $(firstword $(wildcard tests/integration/test_*.py))) $(dir $(firstword $(wildcard tests/clients/test_*.py)))
 PYTEST = env -u http_proxy -u https_proxy -u HTTP_PROXY -u HTTPS_PROXY PYTHONDONTWRITEBYTECODE=1 \
-    SLUICE=$(abspath $(B))/sluice RIG=$(abspath $(B))/rig $(PY) -m pytest -o cache_dir=$(abspath $(B))/pytest -q
+    SLUICE=$(abspath $(B))/sluice RIG=$(abspath $(B))/rig $(PY) -m pytest -o cache_dir=$(abspath $(B))/pytest -q -n $(JOBS)
+# Tests mostly wait, so more of them than there are cores run at a time.
+JOBS ?= 4
 REPORTS = $(abspath $(B))/reports
 integration: all rig
 	@rm -rf $(REPORTS); mkdir -p $(REPORTS)

@@ -1,4 +1,5 @@
 """node: its own http module with a keep-alive agent, the http-proxy-agent package, and undici's ProxyAgent."""
+import fcntl
 import shutil
 import subprocess
 
@@ -47,19 +48,26 @@ const [proxy, url, tunnel] = process.argv.slice(1);
 """
 
 
+def install(where):
+    if shutil.which("npm") is None:
+        pytest.skip("npm is not installed here")
+    try:
+        subprocess.run(["npm", "install", "--prefix", str(where), "--no-audit", "--no-fund", *PACKAGES], env=environment(),
+                       check=True, capture_output=True, timeout=LONGEST_SECONDS, stdin=subprocess.DEVNULL)
+    except subprocess.SubprocessError:
+        pytest.skip("npm can't install undici here")
+
+
 @pytest.fixture(scope="module")
 def packages():
-    """Installed once, below the build directory."""
+    """Installed once, below the build directory; tests that run at the same time wait for it."""
     where = ROOT / "build" / "npm"
-    if not (where / "node_modules" / "undici").exists():
-        if shutil.which("npm") is None:
-            pytest.skip("npm is not installed here")
-        where.mkdir(parents=True, exist_ok=True)
-        try:
-            subprocess.run(["npm", "install", "--prefix", str(where), "--no-audit", "--no-fund", *PACKAGES], env=environment(),
-                           check=True, capture_output=True, timeout=LONGEST_SECONDS, stdin=subprocess.DEVNULL)
-        except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
-            pytest.skip("npm can't install undici here")
+    where.mkdir(parents=True, exist_ok=True)
+    with open(where / "lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (where / "installed").exists():
+            install(where)
+            (where / "installed").touch()
     return where
 
 

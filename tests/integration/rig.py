@@ -46,7 +46,8 @@ def eventually(condition, seconds=PATIENCE_SECONDS, why="the condition"):
     return value
 
 
-_ports = itertools.cycle(range(20000, 32000))
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])  # tests that run at the same time take ports apart
+_ports = itertools.cycle(range(20000 + 1500 * _WORKER, 21500 + 1500 * _WORKER))
 
 
 def free_port():
