@@ -31,7 +31,7 @@ enum parse_event {
 #define PARSE_ERRORS(X)                                                                                              \
     X(SYNTAX, 400, "the message is not valid HTTP/1.1")                                                              \
     X(REQUEST_LINE, 400, "the request line is not METHOD TARGET HTTP/1.1")                                           \
-    X(METHOD, 501, "the method is not known")                                                                        \
+    X(METHOD, 501, "no method is written in small letters")                                                                        \
     X(VERSION, 505, "only HTTP/1.0 and HTTP/1.1 are spoken")                                                         \
     X(TARGET_TOO_LONG, 414, "the request target is longer than max_head_bytes allows")                               \
     X(HEAD_TOO_LARGE, 431, "the head is larger than max_head_bytes")                                                 \

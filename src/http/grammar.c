@@ -76,6 +76,21 @@ void grammar_begin(struct grammar *g, bool response)
     g->llhttp.data = g;
 }
 
+/* llhttp knows some methods only, and a proxy passes on any (RFC 9110 section 16.1): so for all but CONNECT, whose target
+ * has another form, one that it knows stands in; POST, whose framing has no exceptions. */
+bool grammar_read_request_line(struct grammar *g, bool is_connect, struct slice target, unsigned minor)
+{
+    struct slice parts[] = {slice_of(is_connect ? "CONNECT " : "POST "), target,
+                            slice_of(minor == 1 ? " HTTP/1.1\r\n" : " HTTP/1.0\r\n")};
+
+    for (int i = 0; i < 3; i++) {
+        if (llhttp_execute(&g->llhttp, parts[i].ptr, parts[i].len) != HPE_OK) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool grammar_read_head(struct grammar *g, const char *head, size_t len, struct field *fields, unsigned room)
 {
     g->fields = fields;

@@ -19,7 +19,9 @@ struct grammar {
 
 /* Before each message. */
 void grammar_begin(struct grammar *g, bool response);
-/* A whole head, blank line included; more than `room` fields are an error. False: grammar_error() knows more. */
+/* Of a request: its first line, before grammar_read_head() is given the rest. `minor` is the version's, 0 or 1. */
+bool grammar_read_request_line(struct grammar *g, bool is_connect, struct slice target, unsigned minor);
+/* A whole head, blank line included, of a request without its first line; more than `room` fields are an error. False: grammar_error() knows more. */
 bool grammar_read_head(struct grammar *g, const char *head, size_t len, struct field *fields, unsigned room);
 /* The next bytes of a chunked body, in pieces of any size. */
 bool grammar_read_chunked(struct grammar *g, const char *bytes, size_t len);

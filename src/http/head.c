@@ -44,6 +44,18 @@ static bool parse_minor(struct slice version, unsigned *minor)
     return true;
 }
 
+/* Any token may be a method and travels on, but none in use has small letters (RFC 9110 section 9.1): "get" is a mistake,
+ * or an attempt to get past somebody who looks for "GET". */
+static bool has_small_letters(struct slice method)
+{
+    for (size_t i = 0; i < method.len; i++) {
+        if (method.ptr[i] >= 'a' && method.ptr[i] <= 'z') {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* method SP request-target SP HTTP-version (RFC 9112 section 3), single spaces only. */
 static enum parse_error read_request_line(struct slice line, struct message *out)
 {
@@ -66,7 +78,10 @@ static enum parse_error read_request_line(struct slice line, struct message *out
     if (!is_version(version)) {
         return PARSE_BAD_REQUEST_LINE;
     }
-    return parse_minor(version, &out->minor) ? PARSE_OK : PARSE_BAD_VERSION;
+    if (!parse_minor(version, &out->minor) || slice_is(out->method, "PRI")) { /* of HTTP/2 alone: RFC 9113 section 3.4 */
+        return PARSE_BAD_VERSION;
+    }
+    return has_small_letters(out->method) ? PARSE_BAD_METHOD : PARSE_OK;
 }
 
 static unsigned parse_status(struct slice s)
@@ -286,17 +301,15 @@ static bool framings_agree(const struct grammar *g, const struct message *m)
 
 /* llhttp stopped: what to call that. It stops in the middle of a field, so the framing fields before and at that place
  * have to be looked for. */
-static enum parse_error explain(const struct grammar *g, const struct message *m, const struct facts *f)
+static enum parse_error explain(const struct grammar *g, const struct facts *f)
 {
     const struct field *at = g->fields_count < g->fields_room ? &g->fields[g->fields_count] : NULL;
     bool at_coding = at != NULL && slice_is_nocase(at->name, "transfer-encoding");
 
     switch (grammar_error(g)) {
-    case HPE_INVALID_METHOD:
-    case HPE_INVALID_CONSTANT: /* of a request: a method of RTSP or ICE; the version was looked at before */
-        return m->status > 0 ? PARSE_BAD_STATUS_LINE : PARSE_BAD_METHOD;
     case HPE_INVALID_URL:
         return PARSE_BAD_REQUEST_LINE;
+    case HPE_INVALID_CONSTANT: /* of a response */
     case HPE_INVALID_VERSION:
     case HPE_PAUSED_H2_UPGRADE:
         return PARSE_BAD_VERSION;
@@ -315,16 +328,36 @@ static enum parse_error explain(const struct grammar *g, const struct message *m
     }
 }
 
+static struct slice first_line(const struct message *m)
+{
+    const char *end = memchr(m->head, '\r', m->head_bytes);
+
+    return (struct slice){m->head, (size_t)(end - m->head)};
+}
+
+static bool read_by_grammar(struct grammar *g, const struct message *m, unsigned fields_count)
+{
+    size_t start = 0;
+
+    if (m->status == 0) {
+        start = first_line(m).len + 2;
+        if (!grammar_read_request_line(g, slice_is(m->method, "CONNECT"), m->target, m->minor)) {
+            return false;
+        }
+    }
+    return grammar_read_head(g, m->head + start, m->head_bytes - start, m->fields, fields_count);
+}
+
 static enum parse_error read_fields(struct grammar *g, struct message *m, unsigned fields_count, struct facts *f)
 {
     enum parse_error error;
 
     m->fields = fields_count > 0 ? mem_zalloc(fields_count * sizeof(struct field)) : NULL;
-    bool read = grammar_read_head(g, m->head, m->head_bytes, m->fields, fields_count);
+    bool read = read_by_grammar(g, m, fields_count);
     m->fields_count = g->fields_count;
     note_fields(f, g);
     if (!read) {
-        return explain(g, m, f);
+        return explain(g, f);
     }
     if (m->fields_count != fields_count) {
         return PARSE_BAD_SYNTAX;
@@ -337,13 +370,6 @@ static enum parse_error read_fields(struct grammar *g, struct message *m, unsign
         error = read_framing(m, f);
     }
     return error != PARSE_OK || framings_agree(g, m) ? error : PARSE_BAD_SYNTAX;
-}
-
-static struct slice first_line(const struct message *m)
-{
-    const char *end = memchr(m->head, '\r', m->head_bytes);
-
-    return (struct slice){m->head, (size_t)(end - m->head)};
 }
 
 /* RFC 9112 section 9.3. Proxy-Connection was never standard, but HTTP/1.0 clients of proxies say it in good faith. */

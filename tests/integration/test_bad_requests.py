@@ -56,7 +56,7 @@ BAD = [
     ("an empty coding", b"POST U HTTP/1.1\r\nHost: H\r\nTransfer-Encoding:\r\nContent-Length: 1\r\n\r\nx", {400}),
     ("chunked in HTTP/1.0", b"POST U HTTP/1.0\r\nHost: H\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", {400}),
     ("a method in lower case", b"get U HTTP/1.1\r\nHost: H\r\n\r\n", {400, 501}),
-    ("an unknown method", b"BREW U HTTP/1.1\r\nHost: H\r\n\r\n", {501}),
+    ("a method in mixed case", b"Get U HTTP/1.1\r\nHost: H\r\n\r\n", {501}),
     ("a method with a bad character", b"GE(T U HTTP/1.1\r\nHost: H\r\n\r\n", {400, 501}),
     ("space in the target", b"GET U/a b HTTP/1.1\r\nHost: H\r\n\r\n", {400}),
     ("a control in the target", b"GET U/a\x07b HTTP/1.1\r\nHost: H\r\n\r\n", {400}),
