@@ -31,7 +31,7 @@ enum parse_event {
 #define PARSE_ERRORS(X)                                                                                              \
     X(SYNTAX, 400, "the message is not valid HTTP/1.1")                                                              \
     X(REQUEST_LINE, 400, "the request line is not METHOD TARGET HTTP/1.1")                                           \
-    X(METHOD, 501, "no method is written in small letters")                                                                        \
+    X(METHOD, 501, "no method is written in small letters")                                                          \
     X(VERSION, 505, "only HTTP/1.0 and HTTP/1.1 are spoken")                                                         \
     X(TARGET_TOO_LONG, 414, "the request target is longer than max_head_bytes allows")                               \
     X(HEAD_TOO_LARGE, 431, "the head is larger than max_head_bytes")                                                 \
@@ -47,7 +47,8 @@ enum parse_event {
     X(CHUNK_EXTENSIONS, 400, "chunk extensions are too long")                                                        \
     X(TRAILER, 400, "the trailer section is malformed or too large")                                                 \
     X(TRUNCATED, 400, "the connection ended inside a message")                                                       \
-    X(STATUS_LINE, 502, "the status line is malformed")
+    X(STATUS_LINE, 502, "the status line is malformed")                                                              \
+    X(SWITCH, 502, "it switched protocols unasked")
 
 enum parse_error {
     PARSE_OK,

@@ -5,6 +5,7 @@
  * 7.6.1, those that Connection names too) and the old framing left out; our framing, Via and Connection put in.
  */
 #include "base/buf.h"
+#include "base/clock.h"
 #include "http/message.h"
 #include "http/target.h"
 
@@ -32,6 +33,9 @@ void write_response_head(struct buf *out, const struct message *response, const 
 void write_chunk_head(struct buf *out, size_t len);
 void write_chunk_tail(struct buf *out);
 void write_last_chunk(struct buf *out, struct slice trailers);
+
+/* A Date field (RFC 9110 section 6.6.1), whole line. */
+void write_date(struct buf *out, struct wall at);
 
 /* How a Via field shows this pseudonym: a loop through ourselves (RFC 9110 section 7.6.3). */
 bool via_has_loop(const struct message *request, const struct via *via);

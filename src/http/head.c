@@ -216,6 +216,25 @@ static void note_fields(struct facts *f, const struct grammar *g)
     }
 }
 
+size_t head_close_names(char *head, size_t len)
+{
+    size_t kept = 0;
+    bool in_name = false; /* the first line has none */
+
+    for (size_t i = 0; i < len; i++) {
+        size_t after = i;
+        while (in_name && after < len && (head[after] == ' ' || head[after] == '\t')) {
+            after++;
+        }
+        if (after > i && after < len && head[after] == ':') {
+            i = after;
+        }
+        in_name = head[i] == '\n' || (in_name && head[i] != ':');
+        head[kept++] = head[i];
+    }
+    return kept;
+}
+
 static enum parse_error check_names(const struct message *m)
 {
     for (unsigned i = 0; i < m->fields_count; i++) {

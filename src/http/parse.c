@@ -250,6 +250,9 @@ static enum parse_event end_head(struct parse *p)
     p->message = m;
     m->head_bytes = p->section.total;
     m->head = section_give(&p->section);
+    if (p->response) {
+        m->head_bytes = head_close_names(m->head, m->head_bytes);
+    }
     enum parse_error error = read_head(p, m, fields_count);
     if (error != PARSE_OK) {
         return fail(p, error);

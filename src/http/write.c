@@ -14,6 +14,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 enum { MORE_ROOM_BYTES = 256 }; /* what we add to a head is seldom more */
 
@@ -305,6 +306,20 @@ void write_last_chunk(struct buf *out, struct slice trailers)
     ADD(out, "0\r\n");
     add(out, trailers);
     ADD(out, "\r\n");
+}
+
+/* ---- own words ---- */
+
+void write_date(struct buf *out, struct wall at)
+{
+    char text[64];
+    time_t seconds = (time_t)(at.us / CLOCK_SECOND_US);
+    struct tm utc;
+
+    if (gmtime_r(&seconds, &utc) != NULL &&
+        strftime(text, sizeof(text), "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &utc) > 0) {
+        buf_add_str(out, text);
+    }
 }
 
 /* ---- loops ---- */

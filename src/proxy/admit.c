@@ -45,6 +45,9 @@ static enum verdict check_hops(struct exchange *e, struct refusal *refusal)
     if (via_has_loop(e->request, &e->env->transfer.via)) {
         return refused(refusal, VERDICT_LOOP, "its Via names this proxy: the destination leads back here");
     }
+    if (trace && e->request->framing != FRAMING_NONE) {
+        return refused(refusal, VERDICT_BAD_REQUEST, "a TRACE has no content"); /* RFC 9110 section 9.3.8 */
+    }
     if (hops == NULL || !slice_is(hops->value, "0") || (!trace && !slice_is(e->request->method, "OPTIONS"))) {
         return VERDICT_FORWARDED;
     }

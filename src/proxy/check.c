@@ -12,6 +12,7 @@
  */
 #include "proxy/check.h"
 
+#include "http/write.h"
 #include "proxy/inbound_answer.h"
 
 #include <string.h>
@@ -111,6 +112,7 @@ enum verdict check_read(struct visit *v, struct refusal *refusal)
 void check_admit(struct buf *out, const struct admission_check *check, bool close)
 {
     buf_add_str(out, "HTTP/1.1 204 No Content\r\nCache-Control: no-store\r\n");
+    write_date(out, clock_wall_now());
     inbound_fields(out, check);
     buf_add_str(out, close ? "Connection: close\r\n\r\n" : "Connection: keep-alive\r\n\r\n");
 }

@@ -178,13 +178,12 @@ static void go_intercept(struct exchange *e)
 
 static void answer_self(struct exchange *e)
 {
-    static const char answer[] = "HTTP/1.1 200 OK\r\nAllow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, CONNECT\r\n"
-                                 "Content-Length: 0\r\n";
+    struct buf head = {0};
     bool close = !conn_request_done(e->caller->conn) || !e->request->keep_alive || e->env->draining;
-    const char *end = close ? "Connection: close\r\n\r\n" : "Connection: keep-alive\r\n\r\n";
 
-    conn_queue(e->caller->conn, answer, sizeof(answer) - 1);
-    conn_send(e->caller->conn, end, strlen(end));
+    self_write(&head, close);
+    conn_send(e->caller->conn, buf_ptr(&head), buf_len(&head));
+    buf_fini(&head);
     e->verdict = VERDICT_SELF;
     e->status = 200;
     over(e, close ? AFTER_FINISH : AFTER_NEXT);

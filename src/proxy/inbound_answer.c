@@ -13,6 +13,7 @@
 #include "proxy/inbound_answer.h"
 
 #include "base/mem.h"
+#include "http/write.h"
 #include "proxy/verdict.h"
 
 #include <inttypes.h>
@@ -205,6 +206,7 @@ unsigned inbound_refuse(struct buf *out, const struct admission_check *check, bo
                "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/problem+json\r\nContent-Length: %zu\r\n"
                "Cache-Control: no-store\r\n",
                strlen(body));
+    write_date(out, clock_wall_now());
     if (retry_after_s > 0) {
         buf_printf(out, "Retry-After: %" PRId64 "\r\n", retry_after_s);
     }

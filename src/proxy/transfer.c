@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
-enum { HIGH_WATER_BYTES = 65536, DATE_BYTES = 64 };
+enum { HIGH_WATER_BYTES = 65536 };
 
 static void timer_due(struct timer *timer, struct mono now);
 
@@ -207,13 +207,8 @@ static enum framing framing_for_caller(const struct transfer *t, const struct me
 /* An answer without Date gets the time it came (RFC 9110 section 6.6.1). */
 static void add_date(const struct transfer *t, const struct message *response, struct buf *extra)
 {
-    char text[DATE_BYTES];
-    time_t now = (time_t)(loop_wall(t->env->loop).us / CLOCK_SECOND_US);
-    struct tm utc;
-
-    if (message_field(response, "Date") == NULL && gmtime_r(&now, &utc) != NULL &&
-        strftime(text, sizeof(text), "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &utc) > 0) {
-        buf_add_str(extra, text);
+    if (message_field(response, "Date") == NULL) {
+        write_date(extra, loop_wall(t->env->loop));
     }
 }
 
@@ -261,6 +256,7 @@ static bool took_head(struct transfer *t, struct message *response, const char *
     }
     if (!t->upgrade || !t->request_sent) {
         /* a switch that nobody asked for, or in the middle of a body, whose rest would be taken for the new protocol */
+        t->error = PARSE_BAD_SWITCH;
         end_badly(t, TRANSFER_BAD_RESPONSE);
         return false;
     }

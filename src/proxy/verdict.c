@@ -1,6 +1,7 @@
 #include "proxy/verdict.h"
 
 #include "base/mem.h"
+#include "http/write.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -107,12 +108,22 @@ static void add_details(struct buf *out, const char *text)
     buf_add_str(out, "\"");
 }
 
+#define ALLOW "Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, CONNECT\r\n"
+
+void self_write(struct buf *out, bool close)
+{
+    buf_add_str(out, "HTTP/1.1 200 OK\r\n" ALLOW "Content-Length: 0\r\n");
+    write_date(out, clock_wall_now());
+    buf_add_str(out, close ? "Connection: close\r\n\r\n" : "Connection: keep-alive\r\n\r\n");
+}
+
 void refusal_write(struct buf *out, const struct refusal *r, bool close, bool head_only)
 {
     unsigned status = refusal_status(r);
     char *body = problem_json(r, status);
 
     buf_printf(out, "HTTP/1.1 %u %s\r\n", status, reason_phrase(status));
+    write_date(out, clock_wall_now());
     buf_printf(out, "Content-Type: application/problem+json\r\nContent-Length: %zu\r\n", strlen(body));
     buf_printf(out, "Proxy-Status: sluice; error=%s", r->error != NULL ? r->error : rows[r->verdict].error);
     add_details(out, r->word != NULL ? r->word : rows[r->verdict].word);
@@ -125,7 +136,7 @@ void refusal_write(struct buf *out, const struct refusal *r, bool close, bool he
         buf_add_str(out, "Proxy-Authenticate: Basic realm=\"sluice\", charset=\"UTF-8\"\r\n");
     }
     if (status == 405) {
-        buf_add_str(out, "Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, CONNECT\r\n");
+        buf_add_str(out, ALLOW);
     }
     buf_add_str(out, close ? "Connection: close\r\n\r\n" : "Connection: keep-alive\r\n\r\n");
     if (!head_only) {

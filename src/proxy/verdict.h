@@ -69,5 +69,7 @@ struct refusal {
 unsigned refusal_status(const struct refusal *refusal);
 /* The whole response. `head_only`: the answer to HEAD. */
 void refusal_write(struct buf *out, const struct refusal *refusal, bool close, bool head_only);
+/* The answer to an OPTIONS that ends here. */
+void self_write(struct buf *out, bool close);
 
 #endif

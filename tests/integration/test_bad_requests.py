@@ -69,6 +69,7 @@ BAD = [
     ("a host of forbidden characters", b"GET http://a_b\\c/ HTTP/1.1\r\nHost: H\r\n\r\n", {400}),
     ("an unclosed bracket", b"GET http://[::1/ HTTP/1.1\r\nHost: H\r\n\r\n", {400}),
     ("an address with a zone", b"GET http://[fe80::1%25lo]/ HTTP/1.1\r\nHost: H\r\n\r\n", {400}),
+    ("a TRACE with content", b"TRACE U HTTP/1.1\r\nHost: H\r\nContent-Length: 1\r\n\r\nx", {400}),
     ("CONNECT without a port", b"CONNECT 127.0.0.1 HTTP/1.1\r\nHost: H\r\n\r\n", {400}),
     ("CONNECT with port 0", b"CONNECT 127.0.0.1:0 HTTP/1.1\r\nHost: H\r\n\r\n", {400}),
     ("CONNECT with a URL", b"CONNECT U HTTP/1.1\r\nHost: H\r\n\r\n", {400}),
@@ -98,6 +99,7 @@ def test_a_bad_request_is_answered_and_nothing_behind_it_is_parsed(shared, share
     caller.send(raw + request("GET", shared_origin.url("/smuggled")))
     response = caller.response()
     assert response.status in statuses, response.raw + response.body
+    assert response.get("Date") is not None
     assert response.get("Connection").lower() == "close"
     assert response.get("Content-Type") == "application/problem+json"
     assert response.get("Proxy-Status").startswith("sluice; error=")
@@ -152,7 +154,8 @@ BAD_ANSWERS = {
     "both framings": b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     "two lengths": b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
     "a signed length": b"HTTP/1.1 200 OK\r\nContent-Length: +3\r\n\r\nabc",
-    "space before the colon": b"HTTP/1.1 200 OK\r\nContent-Length : 3\r\n\r\nabc",
+    "space inside a name": b"HTTP/1.1 200 OK\r\nContent Length: 3\r\n\r\nabc",
+    "a switch of protocols": b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
     "NUL in a value": b"HTTP/1.1 200 OK\r\nX-A: a\0b\r\nContent-Length: 0\r\n\r\n",
     "bare CR": b"HTTP/1.1 200 OK\r\nX-A: a\rSet-Cookie: x=1\r\nContent-Length: 0\r\n\r\n",
     "too large a head": b"HTTP/1.1 200 OK\r\nX-A: " + b"a" * 70000 + b"\r\nContent-Length: 0\r\n\r\n",

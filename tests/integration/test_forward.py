@@ -1,4 +1,7 @@
 """Plain HTTP/1.1 through the proxy: what must arrive unchanged does, and what belongs to one hop stays there."""
+import email.utils
+import time
+
 import pytest
 
 from origin import ok, reply
@@ -92,6 +95,28 @@ def test_response_fields_keep_order_case_and_duplicates(sluice, origin):
 
 HOP_BY_HOP = ["Connection: X-Nominated, close, x-also", "X-Nominated: secret", "X-Also: secret", "Keep-Alive: timeout=9",
               "Proxy-Connection: keep-alive", "TE: gzip", "Proxy-Authorization: Basic c2VjcmV0"]
+
+
+def test_whitespace_before_a_colon_is_taken_out_of_answers(sluice, origin):
+    """RFC 9112 section 5.1: a proxy must remove it; in a request it is refused."""
+    origin.fallback = reply(b"HTTP/1.1 200 OK\r\nX-One : 1 : one\r\nContent-Length\t : 2\r\n\r\nok")
+    answer = sluice.get(origin.url())
+    assert answer.body == b"ok" and answer.get("X-One") == "1 : one" and b" :" not in answer.raw.replace(b"1 : one", b"")
+
+
+def test_every_answer_has_a_date(sluice, origin):
+    """RFC 9110 section 6.6.1: the third party's own, or the time at which it was answered."""
+    said = "Sun, 06 Nov 1994 08:49:37 GMT"
+    origin.on("/dated", reply(f"HTTP/1.1 200 OK\r\nDate: {said}\r\nContent-Length: 0\r\n\r\n".encode()))
+    origin.on("/undated", reply(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
+    assert sluice.get(origin.url("/dated")).all("Date") == [said]
+    caller = sluice.caller()
+    caller.send(b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n")
+    own = [sluice.get(origin.url("/undated")), caller.response("OPTIONS"), sluice.get("ftp://x/")]
+    assert [answer.status for answer in own] == [200, 200, 400]
+    for answer in own:
+        (date,) = answer.all("Date")
+        assert abs(email.utils.parsedate_to_datetime(date).timestamp() - time.time()) < 30
 
 
 def test_hop_by_hop_request_fields_stay_at_this_hop(sluice, origin):

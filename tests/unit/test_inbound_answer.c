@@ -1,4 +1,4 @@
-/* links: src/proxy/inbound_answer.c src/proxy/verdict.c src/base/str.c src/base/mem.c src/base/buf.c src/base/must.c */
+/* links: src/proxy/inbound_answer.c src/proxy/verdict.c src/http/write.c src/http/hop.c src/http/target.c src/http/message.c src/http/chars.c src/base/addr.c src/base/clock.c src/base/str.c src/base/mem.c src/base/buf.c src/base/must.c */
 #include "base/mem.h"
 #include "proxy/inbound_answer.h"
 

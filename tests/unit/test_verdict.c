@@ -1,4 +1,4 @@
-/* links: src/proxy/verdict.c src/base/buf.c src/base/mem.c src/base/must.c src/base/str.c */
+/* links: src/proxy/verdict.c src/http/write.c src/http/hop.c src/http/target.c src/http/message.c src/http/chars.c src/base/addr.c src/base/clock.c src/base/buf.c src/base/mem.c src/base/must.c src/base/str.c */
 #include "proxy/verdict.h"
 
 #include <check.h>
