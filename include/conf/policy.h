@@ -14,6 +14,7 @@
 
 enum on_redis_down { REDIS_DOWN_HOLD, REDIS_DOWN_RESERVE, REDIS_DOWN_REJECT, REDIS_DOWN_OPEN };
 enum strict_mode { STRICT_WINDOW, STRICT_GAP };
+enum queue_order { ORDER_FIFO, ORDER_FAIR };
 enum unlisted_mode { UNLISTED_PACE, UNLISTED_PASS, UNLISTED_DENY };
 /* How a destination is spoken to over TLS. */
 enum https_mode {
@@ -24,6 +25,19 @@ enum https_mode {
 /* What becomes of a tunnel whose caller offers HTTP/2, of which turns can't count every request. */
 enum tunnel_h2 { TUNNEL_H2_COUNT, TUNNEL_H2_REFUSE };
 enum private_mode { PRIVATE_DENY, PRIVATE_ALLOW, PRIVATE_LIST };
+
+/* What tells one request's place in a queue from another's. */
+enum order_by { BY_PROXY_USER, BY_CLIENT_IP, BY_HEADER, BY_PATH };
+struct order_term {
+    enum order_by by;
+    char *name;      /* BY_HEADER */
+    char *value;     /* NULL = any; BY_PATH: a pattern in which * stands for anything */
+    unsigned weight; /* fair_weights */
+};
+struct order_terms {
+    struct order_term *list; /* owned */
+    unsigned count;
+};
 
 /* One entry of `hosts`. */
 struct host_pattern {
@@ -42,6 +56,12 @@ struct policy {
 
     struct rate rate;
     enum strict_mode strict;
+    enum queue_order order;
+    int64_t low_share; /* percent of the turns that the lower of two classes keeps */
+    struct order_terms fair_by;       /* whose turn: the first that a request has */
+    struct order_terms fair_weights;  /* by its value; others weigh 1 */
+    struct order_terms priority_high; /* who goes before, and who behind the rest */
+    struct order_terms priority_low;
     int64_t max_queue;
     int64_t max_wait_us;
     enum on_redis_down on_redis_down;

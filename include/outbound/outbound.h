@@ -30,10 +30,21 @@ struct waiter_ops {
     void (*on_give_up)(struct waiter *waiter, enum give_up why); /* off the queue */
 };
 
+/* Which waiters go first; each class keeps a share, so none waits for ever (queue.c). */
+enum waiter_class { WAITER_HIGH, WAITER_NORMAL, WAITER_LOW, WAITER_CLASSES };
+
 struct waiter {
     uint32_t magic;
     TAILQ_ENTRY(waiter) link;
+    /* set before it is enqueued, all zero will do */
     const struct waiter_ops *ops;
+    enum waiter_class class;
+    uint64_t flow;   /* whose it is, as a hash: with order = fair, flows take turns */
+    unsigned weight; /* of its flow: so many in a row, 0 = 1 */
+    unsigned cost;   /* 0 = 1 */
+    /* the queue's own */
+    uint64_t round;
+    bool returned;
     struct bucket *bucket; /* non-NULL while queued */
     struct mono enqueued;
     struct timer deadline;

@@ -10,6 +10,9 @@ struct policy *policy_new(const char *label, unsigned line);
 /* A policy that has everything of `from` except its label, line and hosts. */
 struct policy *policy_inherit(const struct policy *from, const char *label, unsigned line);
 
+void order_terms_fini(struct order_terms *terms);
+struct order_terms order_terms_copy(const struct order_terms *from);
+
 /* Indexes the patterns of conf->policies; a pattern that two of them claim is reported. `sections[i]` is where
  * policies[i] comes from. */
 void route_build(struct conf *conf, const struct section *const *sections, struct report *report);

@@ -45,6 +45,7 @@ static const char *const unlisted_choices[] = {"pace", "pass", "deny", NULL};
 static const char *const level_choices[] = {"debug", "info", "warn", "error", NULL};
 static const char *const format_choices[] = {"logfmt", "json", NULL};
 static const char *const strict_choices[] = {"window", "gap", NULL};
+static const char *const order_choices[] = {"fifo", "fair", NULL};
 static const char *const down_choices[] = {"hold", "reserve", "reject", "open", NULL};
 static const char *const h2_choices[] = {"count", "refuse", NULL};
 static const char *const https_choices[] = {"tunnel", "originate", "intercept", NULL};
@@ -119,6 +120,21 @@ static const struct key table[] = {
  "Requests that may wait in this process; one more is refused with 429."},
 {IN_POLICY, "max_wait", KEY_DURATION, POLICY(max_wait_us), "30s", MS, DAY, "duration", NULL, true,
  "Longest wait; a request that would wait longer is refused at once with 429."},
+{IN_POLICY, "order", KEY_CHOICE, POLICY(order), "fifo", 0, 0, "choice", order_choices, true,
+ "Who waits leaves: fifo: in the order of coming; fair: callers in turns, as fair_by tells them apart."},
+{IN_POLICY, "fair_by", KEY_SHARERS, POLICY(fair_by), "proxy_user, client_ip", 0, 0,
+ "proxy_user, client_ip or header:NAME list", NULL, true,
+ "For order = fair: who takes turns; the first of the list that a request has."},
+{IN_POLICY, "fair_weights", KEY_WEIGHTS, POLICY(fair_weights), NULL, 0, 0, "VALUE=WEIGHT list", NULL, true,
+ "For order = fair: so many requests in each turn of that user, address or header value. All others: 1."},
+{IN_POLICY, "priority_high", KEY_MATCHES, POLICY(priority_high), NULL, 0, 0,
+ "proxy_user=NAME, header:NAME=VALUE or path=PATTERN list", NULL, true,
+ "Requests that go before the rest."},
+{IN_POLICY, "priority_low", KEY_MATCHES, POLICY(priority_low), NULL, 0, 0,
+ "proxy_user=NAME, header:NAME=VALUE or path=PATTERN list", NULL, true,
+ "Requests that the rest goes before."},
+{IN_POLICY, "low_share", KEY_COUNT, POLICY(low_share), "10", 1, 50, "percent", NULL, true,
+ "Of 100 slots, so many stay with the lower of two priorities while both wait, so that it never starves."},
 {IN_POLICY, "on_redis_down", KEY_CHOICE, POLICY(on_redis_down), "hold", 0, 0, "choice", down_choices, true,
  "Without Redis, hold: keep waiting; reserve: use permits set aside; reject: refuse; open: send at once, unpaced."},
 {IN_POLICY, "outage_permits", KEY_COUNT, POLICY(outage_permits), "0", 0, 1000000, "requests", NULL, true,

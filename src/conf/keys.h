@@ -41,6 +41,9 @@ enum key_type {
     KEY_METHODS,   /* inbound_rule.methods */
     KEY_CALLERS,   /* inbound_rule.keys */
     KEY_ORIGIN,    /* inbound_conf.upstream_host and .upstream_port */
+    KEY_SHARERS,   /* struct order_terms: proxy_user, client_ip, header:NAME */
+    KEY_WEIGHTS,   /* struct order_terms: VALUE=WEIGHT */
+    KEY_MATCHES,   /* struct order_terms: proxy_user=NAME, header:NAME=VALUE, path=PATTERN */
 };
 
 struct key {

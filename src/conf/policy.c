@@ -42,6 +42,31 @@ static char *copy(const char *text)
     return text != NULL ? mem_strdup(text) : NULL;
 }
 
+void order_terms_fini(struct order_terms *terms)
+{
+    for (unsigned i = 0; i < terms->count; i++) {
+        mem_free(terms->list[i].name);
+        mem_free(terms->list[i].value);
+    }
+    mem_free(terms->list);
+    *terms = (struct order_terms){NULL, 0};
+}
+
+struct order_terms order_terms_copy(const struct order_terms *from)
+{
+    struct order_terms terms = {NULL, from->count};
+
+    if (from->count > 0) {
+        terms.list = mem_alloc(from->count * sizeof(terms.list[0]));
+    }
+    for (unsigned i = 0; i < from->count; i++) {
+        terms.list[i] = from->list[i];
+        terms.list[i].name = copy(from->list[i].name);
+        terms.list[i].value = copy(from->list[i].value);
+    }
+    return terms;
+}
+
 struct policy *policy_inherit(const struct policy *from, const char *label, unsigned line)
 {
     must_be(from, POLICY_MAGIC);
@@ -56,6 +81,10 @@ struct policy *policy_inherit(const struct policy *from, const char *label, unsi
     policy->ca_file = copy(from->ca_file);
     policy->client_cert = copy(from->client_cert);
     policy->client_key = copy(from->client_key);
+    policy->fair_by = order_terms_copy(&from->fair_by);
+    policy->fair_weights = order_terms_copy(&from->fair_weights);
+    policy->priority_high = order_terms_copy(&from->priority_high);
+    policy->priority_low = order_terms_copy(&from->priority_low);
     return policy;
 }
 
@@ -82,6 +111,10 @@ void policy_put(struct policy *policy)
     mem_free(policy->ca_file);
     mem_free(policy->client_cert);
     mem_free(policy->client_key);
+    order_terms_fini(&policy->fair_by);
+    order_terms_fini(&policy->fair_weights);
+    order_terms_fini(&policy->priority_high);
+    order_terms_fini(&policy->priority_low);
     policy->magic = ~POLICY_MAGIC;
     mem_free(policy);
 }

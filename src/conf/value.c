@@ -256,6 +256,10 @@ bool value_set(const struct place *place, const struct key *key, struct slice te
     case KEY_CALLERS:
     case KEY_ORIGIN:
         return inbound_value_set(place, key, text, record);
+    case KEY_SHARERS:
+    case KEY_WEIGHTS:
+    case KEY_MATCHES:
+        return order_set(place, key, text, field);
     }
     wrong("no such type of key");
 }
@@ -347,6 +351,10 @@ bool value_print(const struct key *key, const void *record, struct buf *out)
     case KEY_CALLERS:
     case KEY_ORIGIN:
         return inbound_value_print(key, record, out);
+    case KEY_SHARERS:
+    case KEY_WEIGHTS:
+    case KEY_MATCHES:
+        return order_print(key, field, out);
     }
     wrong("no such type of key");
 }

@@ -22,6 +22,8 @@ void inbound_conf_fini(struct inbound_conf *place);
 /* The types with a file of their own. */
 bool list_set(const struct place *place, const struct key *key, struct slice text, void *record);
 bool list_print(const struct key *key, const void *record, struct buf *out);
+bool order_set(const struct place *place, const struct key *key, struct slice text, struct order_terms *terms);
+bool order_print(const struct key *key, const struct order_terms *terms, struct buf *out);
 bool url_set(const struct place *place, struct slice text, struct redis_conf *redis);
 bool hosts_set(const struct place *place, struct slice text, struct policy *policy);
 void hosts_print(const struct policy *policy, struct buf *out);

@@ -27,6 +27,12 @@ static struct asker *outage_asker(struct loop *loop, const struct policy *policy
     return slots_local_asker(loop, &terms, mono_add(born, terms.interval_us));
 }
 
+static void follow_policy(struct queue *queue, const struct policy *policy)
+{
+    queue_set_order(queue, (unsigned)policy->max_queue, policy->order == ORDER_FAIR, policy->priority_high.count + policy->priority_low.count > 0,
+                    (unsigned)policy->low_share);
+}
+
 struct bucket *bucket_new(struct loop *loop, struct slots_redis *redis, struct policy *policy, const char *name,
                           struct mono born, struct tally *sum)
 {
@@ -43,6 +49,7 @@ struct bucket *bucket_new(struct loop *loop, struct slots_redis *redis, struct p
     bucket->used = loop_now(loop);
     tally_init(&bucket->tally, sum);
     queue_init(&bucket->queue, (unsigned)policy->max_queue);
+    follow_policy(&bucket->queue, policy);
     bucket->queue.tally = &bucket->tally;
     pacer_init(&bucket->pacer, loop, &bucket->queue, policy, bucket->name, &bucket->tally);
     if (redis != NULL) {
@@ -59,6 +66,7 @@ void bucket_free(struct bucket *bucket)
     must_be(bucket, BUCKET_MAGIC);
     must(bucket->queue.count == 0);
     pacer_fini(&bucket->pacer);
+    queue_fini(&bucket->queue);
     policy_put(bucket->policy);
     mem_free(bucket->name);
     bucket->magic = 0;
@@ -72,7 +80,7 @@ void bucket_set_policy(struct bucket *bucket, struct policy *policy)
     must_be(bucket, BUCKET_MAGIC);
     if (old != policy) {
         bucket->policy = policy_get(policy);
-        bucket->queue.max = (unsigned)policy->max_queue;
+        follow_policy(&bucket->queue, policy);
         if (bucket->redis != NULL && bucket->pacer.outage == NULL) {
             pacer_set_outage(&bucket->pacer, outage_asker(bucket->loop, policy, bucket->born));
         }
@@ -101,19 +109,20 @@ static void deadline_due(struct timer *timer, struct mono now)
     waiter->ops->on_give_up(waiter, GIVE_UP_DEADLINE);
 }
 
-static enum enqueue judge(const struct bucket *bucket, struct mono now, int64_t patience_us, struct forecast *forecast)
+static enum enqueue judge(const struct bucket *bucket, const struct waiter *waiter, struct mono now,
+                          int64_t patience_us, struct forecast *forecast)
 {
     const struct pacer *pacer = &bucket->pacer;
     int64_t first_us = pacer_wait_us(pacer, 0, now);
 
-    *forecast = (struct forecast){.position = bucket->queue.count};
+    *forecast = (struct forecast){.position = queue_ahead(&bucket->queue, waiter)};
     forecast->wait_us = pacer_wait_us(pacer, forecast->position, now);
     int64_t excess_us = forecast->wait_us > patience_us ? forecast->wait_us - patience_us : 0;
     if (pacer_mode(pacer, now) == FALLBACK_REJECT) {
         forecast->retry_after_us = REDIS_DOWN_RETRY_US;
         return ENQUEUE_REDIS_DOWN;
     }
-    if (queue_is_full(&bucket->queue)) {
+    if (queue_is_full(&bucket->queue, waiter)) {
         forecast->retry_after_us = first_us > excess_us ? first_us : excess_us;
         return ENQUEUE_FULL;
     }
@@ -126,7 +135,7 @@ enum enqueue bucket_enqueue(struct bucket *bucket, struct waiter *waiter, int64_
 {
     must_be(bucket, BUCKET_MAGIC);
     struct mono now = loop_now(bucket->loop);
-    enum enqueue verdict = judge(bucket, now, patience_us, forecast);
+    enum enqueue verdict = judge(bucket, waiter, now, patience_us, forecast);
 
     bucket->used = now;
     tally_count(&bucket->tally, TALLY_ARRIVED, 1);
@@ -213,7 +222,7 @@ void bucket_stats(const struct bucket *bucket, struct bucket_stats *out)
     must_be(bucket, BUCKET_MAGIC);
     const struct pacer *pacer = &bucket->pacer;
     const struct tally *tally = &bucket->tally;
-    const struct waiter *first = TAILQ_FIRST(&bucket->queue.list);
+    const struct waiter *first = queue_first(&bucket->queue);
     struct mono now = loop_now(bucket->loop);
 
     *out = (struct bucket_stats){.name = bucket->name,

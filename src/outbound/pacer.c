@@ -262,7 +262,7 @@ static unsigned near_limit(const struct pacer *pacer)
 static void let_out(struct pacer *pacer, struct waiter *waiter, struct mono last, struct mono now)
 {
     must(waiter->near && waiter->ready);
-    queue_remove(pacer->queue, waiter);
+    queue_release(pacer->queue, waiter);
     waiter->released = now;
     waiter->window_last = last;
     meter_add(&pacer->meter, now);
@@ -302,7 +302,7 @@ static void release_all(struct pacer *pacer)
 static void reject_all(struct pacer *pacer)
 {
     for (unsigned i = 0; pacer->queue->count > pacer->hand.count; i++) {
-        struct waiter *waiter = TAILQ_LAST(&pacer->queue->list, queue_list);
+        struct waiter *waiter = queue_last(pacer->queue);
         if (i == REJECTS_PER_RUN) {
             pacer_kick(pacer);
             return;

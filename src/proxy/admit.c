@@ -1,6 +1,7 @@
 #include "proxy/admit.h"
 
 #include "base/mem.h"
+#include "proxy/order.h"
 #include "proxy/users.h"
 
 #include <string.h>
@@ -247,6 +248,9 @@ enum verdict admit_exchange(struct exchange *e, struct refusal *refusal)
     }
     if (verdict == VERDICT_FORWARDED) {
         e->patience_us = patience_us(e);
+    }
+    if (verdict == VERDICT_FORWARDED && e->intercept) {
+        order_keep_user(e);
     }
     return verdict;
 }

@@ -44,6 +44,7 @@ struct caller {
     bool inside;               /* an intercepted CONNECT: what comes is for this host */
     char inside_host[TARGET_HOST_BYTES];
     uint16_t inside_port;
+    char *user; /* owned: who sent that CONNECT; NULL = nobody */
     bool over_limit; /* accepted only to be told that there are too many */
     void (*on_closed)(struct caller *caller);
 };

@@ -3,6 +3,7 @@
 #include "proxy/exchange_state.h"
 
 #include "base/log.h"
+#include "proxy/order.h"
 
 static const char *state_names[] = {
 #define X(state, name) [EXCHANGE_##state] = name,
@@ -64,6 +65,7 @@ enum verdict exchange_enter_queue(struct exchange *e)
     };
     struct bucket *bucket = outbound_bucket(e->env->outbound, e->policy, e->bucket_name);
 
+    order_place(e);
     return verdicts[bucket_enqueue(bucket, &e->waiter, e->patience_us, &e->forecast)];
 }
 

@@ -55,6 +55,7 @@ static void caller_closed(struct caller *caller)
     } else {
         p->callers_count--;
     }
+    mem_free(caller->user);
     mem_free(caller);
     look_if_drained(p);
 }
