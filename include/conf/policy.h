@@ -46,11 +46,46 @@ struct host_pattern {
     uint16_t port; /* 0 = every port */
 };
 
+/* One entry of `quota`. */
+struct quota_limit {
+    int64_t count, period_us;
+    bool aligned;      /* by windows of the calendar; else in any time of that length */
+    int64_t offset_us; /* aligned: the zone's, east of UTC */
+};
+
+/* What tells one bucket of a destination from another: one entry of `key`. */
+enum bucket_key { BUCKET_BY_HEADER, BUCKET_BY_BEARER, BUCKET_BY_QUERY, BUCKET_BY_SEGMENT, BUCKET_BY_USER, BUCKET_BY_CLIENT_IP };
+struct key_source {
+    enum bucket_key by;
+    char *name;     /* header, query */
+    unsigned index; /* path: 1 = first segment */
+};
+
+/* Of a destination, or of one of its routes: then it has what the destination has but for what its own section says. */
 struct policy {
     uint32_t magic;
     uint32_t refs;
     char *label; /* section's label; "default" for [default] */
     unsigned line;
+    struct policy *parent; /* of a route: its destination; a reference */
+    char **methods;        /* of a route: none = every one */
+    unsigned methods_count;
+    char *path;             /* of a route: a pattern in which * stands for anything; NULL = every path */
+    struct policy **routes; /* of a destination, in file order; references */
+    unsigned routes_count;
+
+    struct key_source *keys; /* the first that a request has; none: one bucket for all */
+    unsigned keys_count;
+    bool per_host; /* a bucket for each host that a wildcard matches */
+    struct quota_limit *quotas;
+    unsigned quotas_count;
+    bool quota_reject;     /* refuse while a quota is used up; else wait */
+    int64_t max_in_flight; /* over all replicas; 0 = any number */
+    int64_t lease_us;      /* after which a silent replica's requests in flight no longer count */
+    int64_t cost;
+    int64_t cost_most;  /* that a header may say */
+    char *cost_header;  /* of a request; NULL = none */
+    char *cost_answer;  /* of a response: what it really was; NULL = none */
     struct host_pattern *hosts;
     unsigned hosts_count;
 

@@ -21,6 +21,7 @@ struct waiter;
 enum give_up {
     GIVE_UP_DEADLINE,   /* its deadline came while it waited */
     GIVE_UP_REDIS_DOWN, /* Redis is gone and on_redis_down = reject */
+    GIVE_UP_QUOTA,      /* a quota is used up and quota_action = reject */
 };
 
 /* Every call is made from the loop, never from inside bucket_*(). When one is made the waiter is: */
@@ -45,6 +46,7 @@ struct waiter {
     /* the queue's own */
     uint64_t round;
     bool returned;
+    struct bucket *flies_in; /* counts against max_in_flight of that bucket until bucket_finish() */
     struct bucket *bucket; /* non-NULL while queued */
     struct mono enqueued;
     struct timer deadline;
@@ -59,6 +61,8 @@ enum enqueue {
     ENQUEUE_FULL,       /* max_queue waiters already */
     ENQUEUE_TOO_LONG,   /* predicted wait beyond the patience */
     ENQUEUE_REDIS_DOWN, /* Redis is gone and on_redis_down = reject */
+    ENQUEUE_QUOTA,      /* a quota is used up and quota_action = reject */
+    ENQUEUE_COST,       /* it costs more than a quota ever has */
 };
 struct forecast {
     int64_t wait_us;        /* predicted wait of this waiter */
@@ -72,6 +76,14 @@ struct outbound *outbound_new(struct loop *loop, struct link *link, const char *
 void outbound_free(struct outbound *outbound);
 /* For each configured destination: starts its epoch clock in Redis now, not at the first request. */
 void outbound_warm(struct outbound *outbound, struct policy *policy, const char *name);
+/* Which bucket: of a destination, or a part of it. */
+struct bucket_id {
+    const char *destination; /* its label, or for hosts without a section "default:HOST" */
+    const char *part;        /* "" = all of it; else what tells this part from others: a route, a key's hash */
+    const char *parent;      /* of a route: the part of the destination that limits it as well */
+};
+/* The bucket of that identity under a policy, a route's or a destination's; as outbound_bucket(). */
+struct bucket *outbound_part(struct outbound *outbound, struct policy *policy, const struct bucket_id *id);
 /* The bucket of that name, made when needed; idle ones are forgotten after a while. Valid until the next turn of the loop unless a waiter is in it. */
 struct bucket *outbound_bucket(struct outbound *outbound, struct policy *policy, const char *name);
 /* Waiters in all buckets. */
@@ -86,6 +98,10 @@ void bucket_return(struct bucket *bucket, struct waiter *waiter, struct mono dea
 void bucket_ready(struct waiter *waiter, bool ready);
 /* Takes it off the queue, wherever it is; costs no slot. No effect when not queued. */
 void bucket_cancel(struct waiter *waiter);
+
+/* What was released is over: it no longer counts against max_in_flight. `more` units were spent by it than it was let out for, or
+ * with less than 0 fewer. No effect on a waiter that counts nowhere. */
+void bucket_finish(struct waiter *waiter, int64_t more);
 
 /* No releases for that long, on any replica: the third party, or who operates this, said so. Never shortens a pause; at most an hour. */
 void bucket_pause(struct bucket *bucket, int64_t for_us);
@@ -106,6 +122,7 @@ struct bucket_stats {
     uint64_t released, late_windows, wasted_windows, cancelled, gave_up, refused;
     uint64_t redis_calls;
     unsigned most_in_window; /* most releases of this process in any period so far, against rate.count */
+    unsigned in_flight;      /* of this process, where max_in_flight counts them */
 };
 void bucket_stats(const struct bucket *bucket, struct bucket_stats *out);
 typedef void outbound_visit(void *arg, const struct bucket_stats *stats);

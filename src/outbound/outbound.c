@@ -16,8 +16,7 @@ enum { SWEEP_BUCKETS = 256, BUSY_LOOKS = 1000 };
 struct outbound {
     uint32_t magic;
     struct loop *loop;
-    struct slots_redis *redis; /* NULL: this process alone */
-    struct mono born;
+    struct bucket_env env;
     struct bucket *by_name;
     TAILQ_HEAD(bucket_list, bucket) buckets; /* least recently swept first */
     struct bucket_list kept;                 /* configured */
@@ -32,12 +31,12 @@ struct outbound *outbound_new(struct loop *loop, struct link *link, const char *
 
     outbound->magic = OUTBOUND_MAGIC;
     outbound->loop = loop;
-    outbound->born = loop_now(loop);
+    outbound->env = (struct bucket_env){.loop = loop, .born = loop_now(loop), .local = slots_local_new(loop)};
     TAILQ_INIT(&outbound->buckets);
     TAILQ_INIT(&outbound->kept);
     tally_init(&outbound->unlisted, NULL);
     if (link != NULL) {
-        outbound->redis = slots_redis_new(loop, link, prefix, replica_id);
+        outbound->env.redis = slots_redis_new(loop, link, prefix, replica_id);
     }
     return outbound;
 }
@@ -59,9 +58,10 @@ void outbound_free(struct outbound *outbound)
     while ((bucket = TAILQ_FIRST(&outbound->buckets)) != NULL) {
         forget(outbound, bucket);
     }
-    if (outbound->redis != NULL) {
-        slots_redis_free(outbound->redis);
+    if (outbound->env.redis != NULL) {
+        slots_redis_free(outbound->env.redis);
     }
+    slots_local_free(outbound->env.local);
     outbound->magic = 0;
     mem_free(outbound);
 }
@@ -85,24 +85,39 @@ static void sweep_due(struct timer *timer, struct mono now)
     }
 }
 
-struct bucket *outbound_bucket(struct outbound *outbound, struct policy *policy, const char *name)
+static struct bucket *add(struct outbound *outbound, struct policy *policy, const struct bucket_id *id)
+{
+    struct bucket *bucket = bucket_new(&outbound->env, policy, id, &outbound->unlisted);
+
+    HASH_ADD_KEYPTR(by_name, outbound->by_name, bucket->name, strlen(bucket->name), bucket);
+    TAILQ_INSERT_TAIL(&outbound->buckets, bucket, link);
+    outbound->count++;
+    if (!timer_is_set(&outbound->sweep)) {
+        timer_set(outbound->loop, &outbound->sweep, mono_add(bucket->used, SWEEP_EVERY_US), sweep_due);
+    }
+    return bucket;
+}
+
+struct bucket *outbound_part(struct outbound *outbound, struct policy *policy, const struct bucket_id *id)
 {
     must_be(outbound, OUTBOUND_MAGIC);
+    char *joined = id->part[0] != '\0' ? mem_printf("%s %s", id->destination, id->part) : NULL;
+    const char *name = joined != NULL ? joined : id->destination;
     struct bucket *bucket;
 
     HASH_FIND(by_name, outbound->by_name, name, strlen(name), bucket);
     if (bucket == NULL) {
-        bucket = bucket_new(outbound->loop, outbound->redis, policy, name, outbound->born, &outbound->unlisted);
-        HASH_ADD_KEYPTR(by_name, outbound->by_name, bucket->name, strlen(bucket->name), bucket);
-        TAILQ_INSERT_TAIL(&outbound->buckets, bucket, link);
-        outbound->count++;
-        if (!timer_is_set(&outbound->sweep)) {
-            timer_set(outbound->loop, &outbound->sweep, mono_add(bucket->used, SWEEP_EVERY_US), sweep_due);
-        }
+        bucket = add(outbound, policy, id);
     }
+    mem_free(joined);
     bucket->used = loop_now(outbound->loop);
     bucket_set_policy(bucket, policy);
     return bucket;
+}
+
+struct bucket *outbound_bucket(struct outbound *outbound, struct policy *policy, const char *name)
+{
+    return outbound_part(outbound, policy, &(struct bucket_id){.destination = name, .part = ""});
 }
 
 void outbound_warm(struct outbound *outbound, struct policy *policy, const char *name)
@@ -114,7 +129,7 @@ void outbound_warm(struct outbound *outbound, struct policy *policy, const char 
         bucket->tally.sum = NULL;
         TAILQ_INSERT_TAIL(&outbound->kept, bucket, kept);
     }
-    if (outbound->redis != NULL) {
+    if (outbound->env.redis != NULL) {
         slots_redis_warm(bucket->pacer.shared);
     }
 }

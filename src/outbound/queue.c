@@ -117,6 +117,7 @@ static void enter(struct queue *queue, struct waiter *waiter, struct bucket *buc
     waiter->weight = or_1(waiter->weight);
     waiter->cost = or_1(waiter->cost);
     queue->count++;
+    queue->units += waiter->cost;
     tally_waiting(queue->tally, 1);
 }
 
@@ -162,6 +163,7 @@ void queue_remove(struct queue *queue, struct waiter *waiter)
     timer_clear(&waiter->deadline);
     waiter->bucket = NULL;
     queue->count--;
+    queue->units -= waiter->cost;
     tally_waiting(queue->tally, -1);
 }
 
@@ -177,13 +179,13 @@ void queue_release(struct queue *queue, struct waiter *waiter)
 
 /* ---- looking ---- */
 
-struct waiter *queue_first_ready(const struct queue *queue, unsigned within)
+struct waiter *queue_first_ready(const struct queue *queue, unsigned within, unsigned cost_most)
 {
     struct walk walk = walk_begin(queue);
     struct waiter *waiter;
 
     for (; within > 0 && (waiter = walk_next(&walk)) != NULL; within--) {
-        if (waiter->ready) {
+        if (waiter->ready && waiter->cost <= cost_most) {
             return waiter;
         }
     }
@@ -203,16 +205,24 @@ struct waiter *queue_first_far(const struct queue *queue, unsigned within, unsig
     return NULL;
 }
 
-unsigned queue_ready_count(const struct queue *queue, unsigned within)
+unsigned queue_ready_run(const struct queue *queue, unsigned within, unsigned skip, unsigned *cost)
 {
     struct walk walk = walk_begin(queue);
     const struct waiter *waiter;
-    unsigned ready = 0;
+    unsigned ready = 0, run = 0;
 
+    *cost = 1;
     for (; within > 0 && (waiter = walk_next(&walk)) != NULL; within--) {
-        ready += waiter->ready;
+        if (!waiter->ready || ready++ < skip) {
+            continue;
+        }
+        if (run > 0 && waiter->cost != *cost) {
+            break;
+        }
+        *cost = waiter->cost;
+        run++;
     }
-    return ready;
+    return run;
 }
 
 struct waiter *queue_first(const struct queue *queue)

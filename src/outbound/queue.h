@@ -14,6 +14,7 @@ struct queue {
     uint64_t stride[WAITER_CLASSES]; /* what one turn counts */
     uint64_t level; /* what the class that left last had been served then */
     unsigned count;
+    uint64_t units; /* what they cost together */
     unsigned max;
     bool fair;
     bool has_classes;
@@ -39,10 +40,12 @@ void queue_remove(struct queue *queue, struct waiter *waiter);
 void queue_release(struct queue *queue, struct waiter *waiter);
 
 /* These look at the first `within` waiters only, in the order in which they would leave. */
-struct waiter *queue_first_ready(const struct queue *queue, unsigned within);
+/* The first that is ready and costs no more than `cost_most`. */
+struct waiter *queue_first_ready(const struct queue *queue, unsigned within, unsigned cost_most);
 /* The first that on_near was not called for, and how many are ahead of it. */
 struct waiter *queue_first_far(const struct queue *queue, unsigned within, unsigned *position);
-unsigned queue_ready_count(const struct queue *queue, unsigned within);
+/* How many are ready behind the first `skip` of those, up to one of another cost; `cost` is theirs. */
+unsigned queue_ready_run(const struct queue *queue, unsigned within, unsigned skip, unsigned *cost);
 /* The first of all, the last of all; NULL when nobody waits. */
 struct waiter *queue_first(const struct queue *queue);
 struct waiter *queue_last(const struct queue *queue);

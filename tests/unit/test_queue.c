@@ -60,10 +60,13 @@ END_TEST
 START_TEST(the_first_ready_one_is_found_among_the_first_few)
 {
     waiters[3].ready = waiters[4].ready = true;
-    ck_assert_ptr_eq(queue_first_ready(&queue, 5), &waiters[3]);
-    ck_assert_ptr_null(queue_first_ready(&queue, 3));
-    ck_assert_uint_eq(queue_ready_count(&queue, 4), 1);
-    ck_assert_uint_eq(queue_ready_count(&queue, 99), 2);
+    ck_assert_ptr_eq(queue_first_ready(&queue, 5, 1), &waiters[3]);
+    ck_assert_ptr_null(queue_first_ready(&queue, 3, 1));
+    unsigned cost;
+    ck_assert_uint_eq(queue_ready_run(&queue, 4, 0, &cost), 1);
+    ck_assert_uint_eq(queue_ready_run(&queue, 99, 0, &cost), 2);
+    ck_assert_uint_eq(queue_ready_run(&queue, 99, 1, &cost), 1);
+    ck_assert_uint_eq(cost, 1);
 }
 END_TEST
 
