@@ -67,11 +67,12 @@ struct policy {
     uint32_t refs;
     char *label; /* section's label; "default" for [default] */
     unsigned line;
-    struct policy *parent; /* of a route: its destination; a reference */
+    char *destination;     /* of a route: the name of its destination */
+    struct policy *parent; /* that one; a reference */
     char **methods;        /* of a route: none = every one */
     unsigned methods_count;
     char *path;             /* of a route: a pattern in which * stands for anything; NULL = every path */
-    struct policy **routes; /* of a destination, in file order; references */
+    struct policy **routes; /* of a destination, in file order; conf's, and there as long as it is */
     unsigned routes_count;
 
     struct key_source *keys; /* the first that a request has; none: one bucket for all */
@@ -192,6 +193,8 @@ struct conf {
     struct policy *fallback;  /* [default] */
     struct policy **policies; /* every [destination], in file order */
     unsigned policies_count;
+    struct policy **routes; /* every [route], in file order */
+    unsigned routes_count;
     struct conf_route_index *index;
     struct inbound_conf **inbounds; /* every [inbound], in file order */
     unsigned inbounds_count;

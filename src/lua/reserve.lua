@@ -7,7 +7,7 @@
 --   "aligned" N period offset guard  + KEYS hash window's start -> units
 --   "flight" N lease mine      + KEYS hash asker -> "in flight:expiry"
 -- reply {now, eid, retry, reason, tat, parent's tat, free, first1, last1, first2, last2, ...}: retry > 0 = nothing, ask again after it;
---   reason 0 granted 1 the pace 2 a quota 3 in flight; free = when the next one is. What follows "parent" limits that one. The same as src/outbound/slot.c.
+--   reason, of that or of when the next one is (free): 1 the pace 2 a quota 3 in flight. What follows "parent" limits that one. The same as src/outbound/slot.c.
 local call, max, floor, ceil, format, match = redis.call, math.max, math.floor, math.ceil, string.format, string.match
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -190,7 +190,8 @@ end
 
 if want == 0 then
   for _, l in ipairs(levels) do keep(l) end
-  return {now, eid, 0, 0, levels[1].tat, levels[2] and levels[2].tat or 0, (next_slot())}
+  local free = next_slot()
+  return {now, eid, 0, reason, levels[1].tat, levels[2] and levels[2].tat or 0, free}
 end
 
 -- ---- tickets: who was denied first is served first, so that askers take turns when slots are scarcer than they are
@@ -285,5 +286,5 @@ for _, l in ipairs(levels) do
   keep(l)
 end
 keep_flight(granted)
-reply[5], reply[6], reply[7] = levels[1].tat, levels[2] and levels[2].tat or 0, at
+reply[4], reply[5], reply[6], reply[7] = reason, levels[1].tat, levels[2] and levels[2].tat or 0, at
 return reply

@@ -164,7 +164,7 @@ static enum enqueue judge(const struct bucket *bucket, const struct waiter *wait
     if (costs_too_much(bucket->policy, waiter->cost)) {
         return ENQUEUE_COST;
     }
-    if (bucket->policy->quota_reject && mono_before(now, pacer->quota_until)) {
+    if (pacer_quota_rejects(pacer, now)) {
         forecast->retry_after_us = mono_diff(pacer->quota_until, now);
         return ENQUEUE_QUOTA;
     }
@@ -200,6 +200,7 @@ void bucket_return(struct bucket *bucket, struct waiter *waiter, struct mono dea
 {
     must_be(bucket, BUCKET_MAGIC);
     must_be(waiter, WAITER_MAGIC);
+    bucket_finish(waiter, 0); /* it has not begun */
     if (slot_unused) {
         pacer_unused(&bucket->pacer, waiter, loop_now(bucket->loop));
     }

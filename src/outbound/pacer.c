@@ -238,8 +238,10 @@ static void on_answer(void *arg, struct asker *asker, const struct slots_answer 
     pacer->told_flying += answer->count + answer->spoilt;
     if (answer->outcome == SLOTS_LATER) {
         pacer->next_try = answer->again;
-        bool used_up = answer->reason == SLOT_QUOTA;
-        pacer->quota_until = used_up ? asker->ops->next_free(asker, loop_now(pacer->loop)) : (struct mono){WINDOW_LONG_AGO_US};
+    }
+    pacer->quota_until.us = WINDOW_LONG_AGO_US;
+    if (answer->reason == SLOT_QUOTA) {
+        pacer->quota_until = asker->ops->next_free(asker, loop_now(pacer->loop));
     }
     pacer_kick(pacer);
 }
@@ -448,12 +450,17 @@ static void arm(struct pacer *pacer, struct mono now)
     }
 }
 
+bool pacer_quota_rejects(const struct pacer *pacer, struct mono now)
+{
+    return pacer->policy->quota_reject && mono_diff(pacer->quota_until, now) > pacer->policy->horizon_us;
+}
+
 static void run(struct pacer *pacer)
 {
     struct mono now = loop_now(pacer->loop);
 
     follow_redis(pacer, pacer_mode(pacer, now));
-    if (pacer->policy->quota_reject && mono_before(now, pacer->quota_until)) {
+    if (pacer_quota_rejects(pacer, now)) {
         reject_all(pacer, GIVE_UP_QUOTA);
     }
     release_due(pacer);

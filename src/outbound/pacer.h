@@ -50,6 +50,8 @@ void pacer_count_flight(struct pacer *pacer, bool counts);
 /* One that was released is over; it spent `more` units than it was let out for. */
 void pacer_finish(struct pacer *pacer, int64_t more);
 enum fallback pacer_mode(const struct pacer *pacer, struct mono now);
+/* A quota has nothing left for longer than slots are handed out ahead, and quota_action = reject. */
+bool pacer_quota_rejects(const struct pacer *pacer, struct mono now);
 /* Predicted wait of whoever has `position` waiters ahead of it. */
 int64_t pacer_wait_us(const struct pacer *pacer, unsigned position, struct mono now);
 /* The waiter left in a window but nothing was sent: the window is in hand again if it is still open. */

@@ -176,6 +176,7 @@ static void take(struct claim *claim, struct slot_reply *reply, struct slot *slo
         is_there = next_slot(claim, &at);
     }
     reply->free_us = at;
+    reply->reason = claim->reason;
     if (ask->want == 0 || reply->count > 0) {
         return;
     }

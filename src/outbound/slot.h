@@ -60,8 +60,8 @@ struct slot {
     int64_t first_us, last_us, tat_us;
 };
 
-/* Why nothing was granted. */
-enum slot_reason { SLOT_GRANTED, SLOT_PACE, SLOT_QUOTA, SLOT_IN_FLIGHT };
+/* Why nothing was granted, or the next one is not due yet. */
+enum slot_reason { SLOT_NONE, SLOT_PACE, SLOT_QUOTA, SLOT_IN_FLIGHT };
 
 struct slot_reply {
     int64_t now_us;

@@ -57,7 +57,7 @@ struct slots_answer {
     unsigned count;
     unsigned spoilt; /* granted, but of no use to us any more */
     struct mono again;
-    enum slot_reason reason; /* of SLOTS_LATER */
+    enum slot_reason reason; /* why not more, or not now */
 };
 
 struct asker;

@@ -202,6 +202,7 @@ static void take_in(struct redis_asker *self, const struct link_call *call, cons
     self->floor_us = reply->tat_us;
     self->parent_floor_us = reply->parent_tat_us;
     self->free_us = reply->free_us;
+    self->reason = reply->reason;
     slots_redis_exchange(self->redis, call, (struct rtime){reply->now_us});
     if (self->suspect[0] != '\0' && strcmp(self->suspect, self->eid) != 0) {
         self->suspect[0] = '\0';
@@ -321,9 +322,7 @@ static void ask_done(struct link_call *call, const struct redisReply *reply)
         self->spoilt = got.count;
         answer_later(self, call->answered, AGAIN_SOON_US);
     } else if (got.count == 0) {
-        self->reason = got.reason;
         answer_later(self, call->answered, got.retry_us < AGAIN_MOST_US ? got.retry_us : AGAIN_MOST_US);
-        self->reason = SLOT_PACE;
     } else {
         map_windows(self, slots, got.count, (struct rtime){got.now_us});
         self->granted_sent = call->sent;

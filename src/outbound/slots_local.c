@@ -15,6 +15,7 @@
 
 #define LOCAL_MAGIC 0x6c6f6361u
 #define LOCAL_RID "local"
+#define CALENDAR_SLACK_US (2 * CLOCK_MS_US)
 #define PAUSE_MOST_US (3600 * CLOCK_SECOND_US)
 
 /* One level, shared by all buckets that it limits. */
@@ -24,6 +25,7 @@ struct local_level {
     struct slot_book book;
     struct slot_limits limits;
     struct quota quotas[SLOT_QUOTAS];
+    int64_t wall_us; /* the calendar's clock - ours */
     UT_hash_handle by_name;
 };
 
@@ -83,6 +85,11 @@ static void level_put(struct slots_local *local, struct local_level *level)
     mem_free(level);
 }
 
+static bool is_same(const struct quota_terms *a, const struct quota_terms *b)
+{
+    return a->kind == b->kind && a->count == b->count && a->span_us == b->span_us && a->slice_us == b->slice_us;
+}
+
 /* What was counted of a quota that is now another one is forgotten. */
 static void follow_limits(struct local_level *level, const struct slot_limits *limits)
 {
@@ -90,7 +97,7 @@ static void follow_limits(struct local_level *level, const struct slot_limits *l
 
     for (unsigned i = 0; i < SLOT_QUOTAS; i++) {
         bool same = i < limits->quotas_count && i < level->limits.quotas_count &&
-                    memcmp(&limits->terms[i], &level->limits.terms[i], sizeof(limits->terms[i])) == 0;
+                    is_same(&limits->terms[i], &level->limits.terms[i]);
         if (!same) {
             quota_fini(&level->quotas[i]);
         }
@@ -98,7 +105,26 @@ static void follow_limits(struct local_level *level, const struct slot_limits *l
     level->limits = *limits;
     level->limits.in_flight = in_flight;
     for (unsigned i = 0; i < limits->quotas_count; i++) {
+        level->limits.terms[i].offset_us += level->wall_us;
         level->limits.quotas[i] = &level->quotas[i];
+    }
+}
+
+/* Windows of the calendar follow its clock, with what was counted in them. Not every microsecond of slewing. */
+static void follow_calendar(struct slots_local *local, struct local_level *level, const struct slot_limits *limits)
+{
+    int64_t wall_us = loop_wall(local->loop).us - loop_now(local->loop).us, moved_us = wall_us - level->wall_us;
+
+    if (moved_us < CALENDAR_SLACK_US && moved_us > -CALENDAR_SLACK_US) {
+        return;
+    }
+    level->wall_us = wall_us;
+    for (unsigned i = 0; i < limits->quotas_count; i++) {
+        struct quota *quota = &level->quotas[i];
+        level->limits.terms[i].offset_us = limits->terms[i].offset_us + wall_us;
+        for (unsigned s = 0; s < quota->slices_count && limits->terms[i].kind == QUOTA_ALIGNED; s++) {
+            quota->slices[s].start -= moved_us;
+        }
     }
 }
 
@@ -144,6 +170,9 @@ static bool local_ask(struct asker *asker, unsigned want, int64_t cost)
         parent = (struct slot_parent){&self->levels[1]->book, self->spec.levels[1].terms.interval_us, 0};
         ask.parent = &parent;
         ask.limits[1] = &self->levels[1]->limits;
+    }
+    for (unsigned i = 0; i < self->spec.levels_count; i++) {
+        follow_calendar(self->local, self->levels[i], &self->spec.levels[i].limits);
     }
     fly(self, asker->flying);
     slot_reserve(&self->levels[0]->book, &ask, (struct rtime){now.us}, &reply, slots);

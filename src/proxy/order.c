@@ -51,6 +51,21 @@ static struct sender sender_of(const struct exchange *e)
     return sender;
 }
 
+bool order_add_user(struct buf *out, const struct exchange *e)
+{
+    struct sender sender = sender_of(e);
+
+    buf_add_str(out, sender.user);
+    return sender.user[0] != '\0';
+}
+
+void order_add_address(struct buf *out, const struct exchange *e)
+{
+    struct sender sender = sender_of(e);
+
+    buf_add_str(out, sender.address);
+}
+
 /* What the request has of that kind; empty when it has none. */
 static struct slice value_of(const struct sender *sender, const struct order_term *term)
 {

@@ -109,6 +109,9 @@ struct proxy *proxy_new(struct loop *loop, const struct conf *conf, struct outbo
     p->env.tunnels = tunnels_new();
     p->env.counters = counters_new(conf);
     p->env.transfer.via.pseudonym = p->pseudonym;
+    /* all replicas know this, and whoever may look into their Redis */
+    p->env.secret = mem_printf("sluice outbound %s %s", conf->redis.prefix,
+                               conf->redis.password != NULL ? conf->redis.password : "");
     return p;
 }
 
@@ -213,6 +216,8 @@ void proxy_free(struct proxy *p)
     tunnels_free(p->env.tunnels);
     counters_free(p->env.counters);
     authority_free(p->env.authority);
+    explicit_bzero(p->env.secret, strlen(p->env.secret));
+    mem_free(p->env.secret);
     p->magic = 0;
     mem_free(p);
 }
