@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "conf/build.h"
 #include "conf/reader.h"
+#include "conf/secret.h"
 #include "conf/value.h"
 
 #include <errno.h>
@@ -113,6 +114,7 @@ static struct conf *build(struct report *report, const struct draft *draft)
     apply_section(report, draft_find(draft, IN_PROXY), &conf->proxy);
     apply_initial(report, IN_REDIS, &conf->redis);
     apply_section(report, draft_find(draft, IN_REDIS), &conf->redis);
+    secret_fill(&conf->redis, draft_find(draft, IN_REDIS), report);
     if (draft_find(draft, IN_ADMIN) != NULL) {
         apply_initial(report, IN_ADMIN, &conf->admin);
         apply_section(report, draft_find(draft, IN_ADMIN), &conf->admin);

@@ -27,7 +27,7 @@
 
 static void on_up(void *arg, const char *run_id);
 static void on_down(void *arg, const char *why);
-static const struct link_ops link_events = {on_up, on_down};
+static const struct link_ops link_events = {.on_up = on_up, .on_down = on_down};
 
 struct slots_redis *slots_redis_new(struct loop *loop, struct link *link, const char *prefix, const char *replica_id)
 {

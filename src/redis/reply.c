@@ -31,6 +31,9 @@ static enum reply_kind kind_of(const char *code)
             return REPLY_CANT_SERVE;
         }
     }
+    if (strcmp(code, "MOVED") == 0 || strcmp(code, "ASK") == 0 || strcmp(code, "TRYAGAIN") == 0) {
+        return REPLY_ELSEWHERE;
+    }
     return strcmp(code, "NOSCRIPT") == 0 ? REPLY_NOSCRIPT : REPLY_ERROR;
 }
 
@@ -49,8 +52,9 @@ enum reply_kind reply_judge(const struct redisReply *reply, char code[REPLY_CODE
     }
     code_of(text, code);
     enum reply_kind kind = kind_of(code);
-    /* a NOSCRIPT from inside a script tells nothing about the script itself, which did run */
-    return kind == REPLY_NOSCRIPT && text != reply->str ? REPLY_ERROR : kind;
+    /* one from inside a script tells nothing about the script itself, which did run */
+    bool ran = text != reply->str && (kind == REPLY_NOSCRIPT || kind == REPLY_ELSEWHERE);
+    return ran ? REPLY_ERROR : kind;
 }
 
 bool reply_is_text(const struct redisReply *reply, const char *text)

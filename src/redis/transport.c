@@ -40,7 +40,7 @@ struct transport {
     const struct redis_conf *conf;
     const struct transport_ops *ops;
     void *arg;
-    SSL_CTX *tls; /* NULL without TLS, or without authorities to trust */
+    SSL_CTX *tls; /* NULL without TLS, or without the files for it */
     struct defer step;
 
     struct lookup *lookup; /* may outlast a dial */
@@ -316,7 +316,7 @@ static void step(struct defer *defer)
 
 /* ---- for the link ---- */
 
-struct transport *transport_new(struct loop *loop, const struct redis_conf *conf, const char *ca_file,
+struct transport *transport_new(struct loop *loop, const struct redis_conf *conf, SSL_CTX *tls,
                                 const struct transport_ops *ops, void *arg)
 {
     struct transport *transport = mem_zalloc(sizeof(*transport));
@@ -326,8 +326,9 @@ struct transport *transport_new(struct loop *loop, const struct redis_conf *conf
     transport->conf = conf;
     transport->ops = ops;
     transport->arg = arg;
-    if (conf->tls) {
-        transport->tls = secure_context(ca_file);
+    if (tls != NULL) {
+        must(SSL_CTX_up_ref(tls) == 1);
+        transport->tls = tls;
     }
     return transport;
 }
@@ -349,12 +350,21 @@ void transport_dial(struct transport *transport)
     must(!transport->resolving && transport->connecting == NULL && transport->stream == NULL && !transport->gone);
     transport->tried = 0;
     if (transport->conf->tls && transport->tls == NULL) {
-        fail(transport, "TLS: the file of authorities can't be used");
+        fail(transport, "TLS: ca_file, client_cert or client_key can't be used");
     } else if (transport->conf->unix_socket) {
         connect_unix(transport);
     } else {
         resolve(transport);
     }
+}
+
+void transport_forget(struct transport *transport)
+{
+    must_be(transport, TRANSPORT_MAGIC);
+    must(!transport->resolving && transport->connecting == NULL && transport->stream == NULL);
+    lookup_free(transport->lookup);
+    transport->lookup = NULL;
+    transport->addresses_count = transport->first = transport->tried = 0;
 }
 
 void transport_send(struct transport *transport, struct evbuffer *bytes)

@@ -1,4 +1,4 @@
-/* links: tests/unit/redis_server.c tests/unit/admission_vectors.c src/inbound/admission.c src/inbound/admission_redis.c src/inbound/health.c src/inbound/local.c src/inbound/limit.c src/inbound/drain.c src/inbound/windows.c src/inbound/sliding_log.c src/inbound/key_hash.c src/lua/members.lua src/redis/link.c src/redis/flight.c src/redis/backoff.c src/redis/hello.c src/redis/resp.c src/redis/reply.c src/redis/script.c src/redis/command.c src/redis/transport.c src/redis/lookup.c src/redis/secure.c src/base/addr.c src/base/str.c src/base/mem.c src/base/must.c src/base/loop.c src/base/clock.c src/base/histogram.c */
+/* links: tests/unit/redis_server.c tests/unit/admission_vectors.c src/inbound/admission.c src/inbound/admission_redis.c src/inbound/health.c src/inbound/local.c src/inbound/limit.c src/inbound/drain.c src/inbound/windows.c src/inbound/sliding_log.c src/inbound/key_hash.c src/lua/members.lua src/redis/link.c src/redis/node.c src/redis/cluster.c src/redis/slotmap.c src/redis/sentinel.c src/redis/inquiry.c src/conf/redis_conf.c src/redis/flight.c src/redis/backoff.c src/redis/hello.c src/redis/resp.c src/redis/reply.c src/redis/script.c src/redis/command.c src/redis/transport.c src/redis/lookup.c src/redis/secure.c src/base/addr.c src/base/str.c src/base/mem.c src/base/must.c src/base/loop.c src/base/clock.c src/base/histogram.c src/base/err.c */
 /*
  * Admission with a real redis-server, a child of each test. Skipped where there is none.
  *
@@ -289,8 +289,8 @@ START_TEST(a_stopped_server_holds_nobody_up_longer_than_the_timeout)
 }
 END_TEST
 
-/* Busy, or stopped by somebody: the timer is due before the socket has been looked at. On a busy machine the server may not
- * have answered yet, so this may take a few tries; were the reply never read, no number of them would do. */
+/* Busy, or stopped by somebody: the timer is due before the socket has been looked at. On a busy machine the server may
+ * not have answered yet, so this may take a few tries; were the reply never read, no number of them would do. */
 START_TEST(a_process_that_was_held_up_reads_what_came_before_it_gives_up)
 {
     bool looked = false;
