@@ -46,7 +46,8 @@ struct bucket *bucket_new(struct loop *loop, struct slots_redis *redis, struct p
     bucket->queue.tally = &bucket->tally;
     pacer_init(&bucket->pacer, loop, &bucket->queue, policy, bucket->name, &bucket->tally);
     if (redis != NULL) {
-        pacer_set_shared(&bucket->pacer, slots_redis_state(redis), slots_redis_asker(redis, name, &terms));
+        struct asker *asker = slots_redis_asker(redis, name, &terms);
+        pacer_set_shared(&bucket->pacer, slots_redis_state(asker), asker);
         pacer_set_outage(&bucket->pacer, outage_asker(loop, policy, born));
     } else {
         pacer_set_shared(&bucket->pacer, NULL, slots_local_asker(loop, &terms, (struct mono){WINDOW_LONG_AGO_US}));

@@ -39,12 +39,18 @@ extern const struct script script_reserve, script_settle, script_pause, script_m
 static const struct asker_ops redis_ops;
 static void asker_up(struct redis_asker *self);
 static void asker_tick(struct redis_asker *self);
+static void asker_moved(struct redis_asker *self, struct slots_redis *to);
 
 static struct redis_asker *self_of(const struct asker *asker)
 {
     struct redis_asker *self = container_of(asker, struct redis_asker, base);
     must_be(self, ASKER_MAGIC);
     return self;
+}
+
+static void nobody_listens(void *arg)
+{
+    (void)arg;
 }
 
 struct asker *slots_redis_asker(struct slots_redis *redis, const char *name, const struct slots_terms *terms)
@@ -58,22 +64,37 @@ struct asker *slots_redis_asker(struct slots_redis *redis, const char *name, con
     self->redis = redis;
     self->on_up = asker_up;
     self->on_tick = asker_tick;
+    self->on_moved = asker_moved;
+    self->ask_call.pinned = self->look_call.pinned = self->members_call.pinned = true; /* about this server's clock */
     self->grace_us = terms->late_us;
     self->listen_until.us = self->pause_until.us = WINDOW_LONG_AGO_US;
     for (int i = 0; i < 4; i++) {
         self->keys[i] = mem_printf("%s:{%s}:%c", redis->prefix, name, suffixes[i]);
     }
+    self->base.on_change = nobody_listens; /* until a pacer does */
+    self->state = redis->state;
     TAILQ_INSERT_TAIL(&redis->askers, self, link);
+    slots_redis_place(self);
     return &self->base;
+}
+
+const struct slots *slots_redis_state(const struct asker *asker)
+{
+    return &self_of(asker)->state;
+}
+
+static void forget_calls(struct redis_asker *self)
+{
+    link_forget(self->redis->server, &self->ask_call);
+    link_forget(self->redis->server, &self->look_call);
+    link_forget(self->redis->server, &self->members_call);
 }
 
 static void redis_free(struct asker *asker)
 {
     struct redis_asker *self = self_of(asker);
 
-    link_forget(self->redis->server, &self->ask_call);
-    link_forget(self->redis->server, &self->look_call);
-    link_forget(self->redis->server, &self->members_call);
+    forget_calls(self);
     TAILQ_REMOVE(&self->redis->askers, self, link);
     for (int i = 0; i < 4; i++) {
         mem_free(self->keys[i]);
@@ -193,7 +214,9 @@ static bool parse(struct redis_asker *self, const struct redisReply *reply, stru
     if (grant_parse(reply, &self->asked, out, slots)) {
         return true;
     }
-    slots_redis_bad_reply(self->redis, "reserve");
+    if (!grant_is_moving(reply)) {
+        slots_redis_bad_reply(self->redis, "reserve");
+    }
     return false;
 }
 
@@ -299,6 +322,7 @@ static bool redis_ask(struct asker *asker, unsigned want)
     struct mono now = loop_now(self->redis->loop);
 
     must(want > 0 && want <= SLOTS_WANT_MAX && !self->ask_call.in_flight);
+    slots_redis_place(self);
     if (!self->redis->state.up) {
         return false;
     }
@@ -329,7 +353,7 @@ static void look_done(struct link_call *call, const struct redisReply *reply)
     }
     if (grant_parse(reply, &limits, &got, NULL)) {
         take_in(self, call, &got);
-    } else {
+    } else if (!grant_is_moving(reply)) {
         slots_redis_bad_reply(self->redis, "look");
     }
 }
@@ -366,6 +390,20 @@ static void asker_up(struct redis_asker *self)
     }
 }
 
+/* What was asked of the other server is lost, and what it said means nothing on this one's clock. */
+static void asker_moved(struct redis_asker *self, struct slots_redis *to)
+{
+    bool asking = self->ask_call.in_flight;
+
+    forget_calls(self);
+    self->redis = to;
+    self->eid[0] = self->suspect[0] = '\0';
+    self->floor_us = 0;
+    if (asking) {
+        answer(self, SLOTS_LOST, loop_now(to->loop));
+    }
+}
+
 /* Any replica may have begun or ended a pause; what was said here after the question was asked is newer. */
 static void take_pause(struct redis_asker *self, const struct link_call *call, struct rtime now, struct rtime pause)
 {
@@ -387,7 +425,9 @@ static void members_done(struct link_call *call, const struct redisReply *reply)
         return;
     }
     if (!grant_parse_members(reply, &now, &members, &queued, &pause)) {
-        slots_redis_bad_reply(self->redis, "members");
+        if (!grant_is_moving(reply)) {
+            slots_redis_bad_reply(self->redis, "members");
+        }
         return;
     }
     slots_redis_exchange(self->redis, call, now);
