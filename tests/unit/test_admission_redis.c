@@ -289,8 +289,8 @@ START_TEST(a_stopped_server_holds_nobody_up_longer_than_the_timeout)
 }
 END_TEST
 
-/* Busy, or stopped by somebody: the timer is due before the socket has been looked at. On a busy machine the server may
- * not have answered yet, so this may take a few tries; were the reply never read, no number of them would do. */
+/* Busy, or stopped by somebody: the timer is due before the socket has been looked at. On a busy machine the server may not
+ * have answered yet, so this may take a few tries; were the reply never read, no number of them would do. */
 START_TEST(a_process_that_was_held_up_reads_what_came_before_it_gives_up)
 {
     bool looked = false;

@@ -150,9 +150,9 @@ START_TEST(keys_under_a_refused_header_are_not_mistakes_of_their_own)
 {
     conf_expect("[proxy]\nmax_headers = 5\n[redis\nmax_headers = 6\nwhatever = 7\n",
                 "f.ini:3: the section's closing ] is missing");
-    conf_expect("[nonsense-of-a-name]\nwhatever = 7\n",
-                "f.ini:1: [nonsense-of-a-name]: unknown section; there are [proxy], [redis], [default], [destination "
-                "NAME], [inbound NAME], [inbound-rule NAME] and [admin]");
+    conf_expect(
+        "[nonsense-of-a-name]\nwhatever = 7\n",
+        "f.ini:1: [nonsense-of-a-name]: unknown section; there are [proxy], [redis], [default], [destination NAME], [inbound NAME], [inbound-rule NAME] and [admin]");
 }
 END_TEST
 

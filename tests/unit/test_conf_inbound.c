@@ -71,8 +71,8 @@ END_TEST
 
 START_TEST(every_kind_of_key_is_read_in_order)
 {
-    struct conf *conf =
-        conf_load_good(PLACE "key = header:X-API-Key, bearer, basic_user, cookie:sid, query:k, path:2, client_ip\n");
+    struct conf *conf = conf_load_good(
+        PLACE "key = header:X-API-Key, bearer, basic_user, cookie:sid, query:k, path:2, client_ip\n");
     const struct inbound_rule *own = conf->inbounds[0]->rules[0];
     static const enum inbound_key_kind kinds[] = {KEY_HEADER, KEY_BEARER,  KEY_BASIC_USER, KEY_COOKIE,
                                                   KEY_QUERY,  KEY_SEGMENT, KEY_CLIENT_IP};
@@ -89,8 +89,8 @@ END_TEST
 
 START_TEST(a_rule_joins_its_place_wherever_it_stands)
 {
-    struct conf *conf =
-        conf_load_good("[inbound-rule login]\ninbound = api\npath = /login\nmethods = POST, PUT\nrate = 5/1m\n" PLACE);
+    struct conf *conf = conf_load_good(
+        "[inbound-rule login]\ninbound = api\npath = /login\nmethods = POST, PUT\nrate = 5/1m\n" PLACE);
     const struct inbound_rule *login = conf->inbounds[0]->rules[1];
 
     ck_assert_uint_eq(conf->inbounds[0]->rules_count, 2);
@@ -131,8 +131,7 @@ START_TEST(what_is_dumped_loads_to_the_same_places)
         PLACE "check_listen = [::1]:8081\nmatch = /api/*\nmethods = GET\nalgorithm = fixed_window\nrate = 100/1m\n"
               "key = cookie:sid, path:3, client_ip\ncost = 2\ncost_header = X-Cost\ndry_run = on\nheaders = legacy\n"
               "trusted_proxies = 10.0.0.0/8\nipv6_prefix = 56\n"
-              "[inbound-rule login]\ninbound = api\npath = /login\ncapacity = 7\n[inbound b]\ncheck_listen = "
-              "127.0.0.1:8082\n");
+              "[inbound-rule login]\ninbound = api\npath = /login\ncapacity = 7\n[inbound b]\ncheck_listen = 127.0.0.1:8082\n");
     char *first = conf_printed(conf, conf_dump);
     conf_free(conf);
     conf = conf_load_good(first);
@@ -210,8 +209,8 @@ START_TEST(a_name_is_part_of_paths_and_keys)
 {
     conf_expect("[inbound]\n", "f.ini:1: [inbound]: a name is missing: [inbound my-api]");
     conf_expect("[inbound a/b]\n", "f.ini:1: [inbound a/b]: a name is up to 64 letters, digits and .-_");
-    conf_expect("[inbound-rule default]\n", "f.ini:1: [inbound-rule default]: a rule cannot be named default, that is "
-                                            "the name of the [inbound]'s own limit");
+    conf_expect("[inbound-rule default]\n",
+                "f.ini:1: [inbound-rule default]: a rule cannot be named default, that is the name of the [inbound]'s own limit");
     conf_expect("[inbond a]\n", "f.ini:1: [inbond a]: unknown section; did you mean [inbound NAME]?");
     conf_expect(PLACE PLACE, "f.ini:4: [inbound api]: this section is there twice, first on line 1");
 }
@@ -221,21 +220,18 @@ END_TEST
 
 START_TEST(capacity_belongs_to_the_token_bucket)
 {
-    conf_expect(
-        PLACE "algorithm = fixed_window\ncapacity = 5\n",
-        "f.ini:5: [inbound api] capacity: capacity belongs to algorithm = token_bucket; every other one admits what "
-        "rate says");
+    conf_expect(PLACE "algorithm = fixed_window\ncapacity = 5\n",
+                "f.ini:5: [inbound api] capacity: capacity belongs to algorithm = token_bucket; every other one admits what "
+                "rate says");
 }
 END_TEST
 
 START_TEST(a_cost_above_the_quota_would_admit_nothing)
 {
-    conf_expect(
-        PLACE "capacity = 20\ncost = 21\n",
-        "f.ini:5: [inbound api] cost: a cost of 21 is above the capacity of 20: nothing would ever be admitted");
-    conf_expect(
-        PLACE "algorithm = sliding_window_log\nrate = 3/s\ncost = 4\n",
-        "f.ini:6: [inbound api] cost: a cost of 4 is above the COUNT of rate of 3: nothing would ever be admitted");
+    conf_expect(PLACE "capacity = 20\ncost = 21\n",
+                "f.ini:5: [inbound api] cost: a cost of 21 is above the capacity of 20: nothing would ever be admitted");
+    conf_expect(PLACE "algorithm = sliding_window_log\nrate = 3/s\ncost = 4\n",
+                "f.ini:6: [inbound api] cost: a cost of 4 is above the COUNT of rate of 3: nothing would ever be admitted");
     conf_free(conf_load_good(PLACE "capacity = 20\ncost = 20\n"));
 }
 END_TEST
@@ -253,8 +249,8 @@ END_TEST
 
 START_TEST(a_place_that_nothing_reaches_is_refused)
 {
-    conf_expect("[inbound api]\nrate = 1/s\n", "f.ini:1: [inbound api]: nothing can reach this: set listen and "
-                                               "upstream, or check_listen for gateways that ask");
+    conf_expect("[inbound api]\nrate = 1/s\n",
+                "f.ini:1: [inbound api]: nothing can reach this: set listen and upstream, or check_listen for gateways that ask");
     conf_expect("[inbound api]\nupstream = http://a\n",
                 "f.ini:2: [inbound api] upstream: without listen nothing can reach this upstream");
     /* another place's check endpoint serves it */
@@ -280,8 +276,7 @@ START_TEST(two_cannot_listen_at_one_address)
     expect_among(PLACE "[inbound b]\nlisten = 127.0.0.1:8080\n",
                  "f.ini:5: [inbound b] listen: 127.0.0.1:8080 is where inbound api listens");
     conf_expect("[inbound api]\nlisten = 127.0.0.1:8080\nupstream = http://127.0.0.1:8080\n",
-                "f.ini:3: [inbound api] upstream: this is where the section itself listens: requests would go round in "
-                "a circle");
+                "f.ini:3: [inbound api] upstream: this is where the section itself listens: requests would go round in a circle");
 }
 END_TEST
 
@@ -308,8 +303,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("conf inbound");
-    TCase *filled = tcase_create("filled"), *values = tcase_create("values"),
-          *together = tcase_create("contradictions");
+    TCase *filled = tcase_create("filled"), *values = tcase_create("values"), *together = tcase_create("contradictions");
 
     tcase_add_test(filled, a_place_has_defaults_and_its_own_limit_first);
     tcase_add_test(filled, every_kind_of_key_is_read_in_order);
