@@ -40,12 +40,17 @@ static enum reply_kind kind_of(const char *code)
 enum reply_kind reply_judge(const struct redisReply *reply, char code[REPLY_CODE_BYTES])
 {
     static const char wrapper[] = "ERR Error running script";
+    static const char forbidden[] = "ERR The user executing the script can't"; /* run a command, access a key */
 
     code[0] = '\0';
     if (reply->type != REDIS_REPLY_ERROR) {
         return REPLY_FINE;
     }
     const char *text = reply->str;
+    if (strncmp(text, forbidden, sizeof(forbidden) - 1) == 0) {
+        memcpy(code, "NOPERM", sizeof("NOPERM"));
+        return REPLY_CANT_SERVE;
+    }
     if (strncmp(text, wrapper, sizeof(wrapper) - 1) == 0) {
         const char *inner = strstr(text, ": -");
         text = inner != NULL ? inner + 3 : text;

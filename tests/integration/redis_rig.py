@@ -104,6 +104,7 @@ class Watched:
     """A primary, replicas of it, and sentinels who agree on who is the primary."""
 
     def __init__(self, rig, replicas=1, options=(), sentinel_options=(), down_after_ms=1000, login=None, sentinel_login=None, tls=None):
+        self.secure = tls is not None
         self.primary = Server(rig, *options, login=login, tls=tls).start()
         self.servers = [self.primary]
         for _ in range(replicas):
@@ -115,7 +116,7 @@ class Watched:
         for sentinel in self.sentinels:
             sentinel.command("SENTINEL", "MONITOR", "mymaster", "127.0.0.1", self.primary.port, 2)
             for key, value in (("down-after-milliseconds", down_after_ms), ("failover-timeout", 6000), ("parallel-syncs", 2),
-                               *((("auth-pass", login[1]),) if login else ())):
+                               *((("auth-user", login[0]), ("auth-pass", login[1])) if login else ())):
                 sentinel.command("SENTINEL", "SET", "mymaster", key, value)
         for sentinel in self.sentinels:
             eventually(lambda s=sentinel: self._sees_all(s), why="sentinels that know each other and the replicas")
@@ -128,7 +129,7 @@ class Watched:
 
     @property
     def url(self):
-        return "sentinel://" + ",".join(s.address for s in self.sentinels) + "/mymaster"
+        return f"sentinel{'s' if self.secure else ''}://" + ",".join(s.address for s in self.sentinels) + "/mymaster"
 
     def named(self, sentinel=0):
         """The server that a sentinel says is the primary."""
@@ -160,11 +161,12 @@ def slot_of(tag):
 class Cluster:
     """Primaries with the slots shared out evenly, and replicas of them."""
 
-    def __init__(self, rig, primaries=3, replicas=1, options=(), timeout_ms=1000):
+    def __init__(self, rig, primaries=3, replicas=1, options=(), timeout_ms=1000, login=None, tls=None):
+        self.secure = tls is not None
         options = ("--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", timeout_ms,
                    "--cluster-replica-validity-factor", 0, *options)
         buses = [free_port() for _ in range(primaries * (1 + replicas))]
-        self.servers = [Server(rig, *options, "--cluster-port", bus, name="cluster").start() for bus in buses]
+        self.servers = [Server(rig, *options, "--cluster-port", bus, name="cluster", login=login, tls=tls).start() for bus in buses]
         self.primaries, rest = self.servers[:primaries], self.servers[primaries:]
         for n, server in enumerate(self.primaries):
             first, last = SLOTS * n // primaries, SLOTS * (n + 1) // primaries - 1
@@ -193,7 +195,7 @@ class Cluster:
 
     @property
     def url(self):
-        return "cluster://" + ",".join(s.address for s in self.servers[:3])
+        return f"cluster{'s' if self.secure else ''}://" + ",".join(s.address for s in self.servers[:3])
 
     def at(self, port):
         return next(s for s in self.servers if s.port == port)
