@@ -109,6 +109,8 @@ const char *secure_why(const SSL *ssl, unsigned long error)
     if (verified != X509_V_OK) {
         return X509_verify_cert_error_string(verified);
     }
-    const char *text = error != 0 ? ERR_reason_error_string(error) : NULL;
+    const char *text = error == 0                ? NULL
+                       : ERR_SYSTEM_ERROR(error) ? strerror(ERR_GET_REASON(error))
+                                                 : ERR_reason_error_string(error);
     return text != NULL ? text : "handshake failed";
 }

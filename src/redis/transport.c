@@ -54,6 +54,7 @@ struct transport {
     struct bufferevent *stream;
     SSL *ssl;              /* owned by stream */
     bool opened;           /* on_open was called */
+    bool heard;            /* bytes came */
     bool writable, shaken; /* recorded: connect() has ended, the stream is ready */
     bool gone;             /* recorded: failed or ended, for `why` */
     struct mono arrived;   /* when bytes came last */
@@ -109,8 +110,20 @@ static void bytes_came(struct bufferevent *stream, void *arg)
 
     (void)stream;
     must_be(transport, TRANSPORT_MAGIC);
+    transport->heard = true;
     transport->arrived = loop_now(transport->loop);
     wake(transport);
+}
+
+/* With TLS 1.3 our side of the handshake ends before the server has looked at our certificate; its alert may be lost in
+ * the reset that follows it. */
+static const char *hint(const struct transport *transport)
+{
+    if (transport->ssl == NULL || transport->heard) {
+        return "";
+    }
+    return transport->conf->client_cert == NULL ? "; does the server ask for a client certificate? (client_cert)"
+                                                : "; does the server trust the issuer of client_cert?";
 }
 
 static void stream_event(struct bufferevent *stream, short what, void *arg)
@@ -125,10 +138,11 @@ static void stream_event(struct bufferevent *stream, short what, void *arg)
     } else if (transport->ssl != NULL && !transport->shaken) {
         fail(transport, "TLS: %s", secure_why(transport->ssl, bufferevent_get_openssl_error(stream)));
     } else if (what & BEV_EVENT_EOF) {
-        fail(transport, "connection closed");
+        fail(transport, "connection closed%s", hint(transport));
     } else {
         unsigned long code = transport->ssl != NULL ? bufferevent_get_openssl_error(stream) : 0;
-        fail(transport, "connection lost: %s", code != 0 ? secure_why(transport->ssl, code) : strerror(error));
+        fail(transport, "connection lost: %s%s", code != 0 ? secure_why(transport->ssl, code) : strerror(error),
+             hint(transport));
     }
 }
 
@@ -396,7 +410,8 @@ void transport_close(struct transport *transport)
     transport->stream = NULL;
     transport->ssl = NULL;
     transport->tried = 0;
-    transport->resolving = transport->opened = transport->writable = transport->shaken = transport->gone = false;
+    transport->resolving = transport->heard = transport->opened = transport->writable = transport->shaken =
+        transport->gone = false;
     loop_defer_cancel(&transport->step);
 }
 
