@@ -256,6 +256,7 @@ static void confirm_done(struct link_call *call, const struct redisReply *reply)
     } else if (is_quick(self, call)) {
         use(self, call);
     } else if (--self->looks_left == 0) {
+        slots_redis_too_slow(self->redis, &self->terms, mono_diff(call->answered, call->sent));
         answer_later(self, call->answered, AGAIN_SOON_US);
     } else if (!look_again(self)) {
         answer(self, SLOTS_LOST, call->answered);

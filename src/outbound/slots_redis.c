@@ -274,6 +274,17 @@ static void on_down(void *arg, const char *why)
     tell_pacers(redis);
 }
 
+void slots_redis_too_slow(struct slots_redis *redis, const struct slots_terms *terms, int64_t took_us)
+{
+    struct mono now = loop_now(redis->loop);
+
+    if (mono_diff(now, redis->warned) >= CLOCK_SECOND_US) {
+        redis->warned = now;
+        log_line(LOG_WARN, "redis_too_slow", LOG_INT("round_trip_us", took_us),
+                 LOG_INT("most_us", slots_redis_unnoticed_us(redis, terms)), LOG_END);
+    }
+}
+
 void slots_redis_bad_reply(struct slots_redis *redis, const char *what)
 {
     struct mono now = loop_now(redis->loop);

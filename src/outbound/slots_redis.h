@@ -76,6 +76,8 @@ int64_t slots_redis_unnoticed_us(const struct slots_redis *redis, const struct s
 /* Runs a script without waiting for the reply. */
 void slots_redis_tell(struct slots_redis *redis, const struct script *script, const char *key, int64_t first,
                       int64_t second);
+/* Not one exchange in a row was quick enough to use a grant. */
+void slots_redis_too_slow(struct slots_redis *redis, const struct slots_terms *terms, int64_t took_us);
 void slots_redis_bad_reply(struct slots_redis *redis, const char *what);
 
 #endif
