@@ -4,6 +4,8 @@ Everything listens on loopback, on ports that were free; each server has a direc
 answers, and is ended by the rig.
 """
 import socket
+import threading
+import time
 
 from rig import Process, eventually, free_port
 from wire import PATIENCE_SECONDS, Stream
@@ -49,7 +51,7 @@ class Server:
     def address(self):
         return f"127.0.0.1:{self.port}"
 
-    def start(self):
+    def start(self, wait=True):
         config = []
         if self.sentinel:
             path = self.directory / "sentinel.conf"
@@ -58,7 +60,8 @@ class Server:
             config = [str(path)]
         self.process = Process(self.name, ["redis-server", *config, *self.command_line, *(["--sentinel"] if self.sentinel else [])],
                                cwd=self.directory)
-        eventually(self._answers, why=f"{self.name} on {self.port} answering")
+        if wait:
+            eventually(self._answers, why=f"{self.name} on {self.port} answering")
         return self
 
     def _answers(self):
@@ -237,3 +240,55 @@ class Cluster:
         self.move_keys(slot, old, to)
         self.end_move(slot, old, to)
         return old
+
+
+class Relay:
+    """A way to a server that can be slow, silent, or lie. What it does is looked at for every piece that comes."""
+
+    def __init__(self, rig, port):
+        self.target = port
+        self.delay_seconds = 0.0  # of every reply
+        self.silent = False       # replies vanish, nothing is closed (half-open)
+        self.garbage = b""        # sent once in place of the next reply
+        self.listener = socket.create_server(("127.0.0.1", free_port()))
+        self.port = self.listener.getsockname()[1]
+        self.address = f"127.0.0.1:{self.port}"
+        self.socks = []
+        threading.Thread(target=self._accept, daemon=True).start()
+        rig.add(self)
+
+    def _accept(self):
+        while True:
+            try:
+                near, _ = self.listener.accept()
+                far = socket.create_connection(("127.0.0.1", self.target))
+            except OSError:
+                return
+            for sock in (near, far):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.socks += [near, far]
+            threading.Thread(target=self._copy, args=(near, far, False), daemon=True).start()
+            threading.Thread(target=self._copy, args=(far, near, True), daemon=True).start()
+
+    def _copy(self, source, sink, replies):
+        try:
+            while data := source.recv(65536):
+                if replies and self.delay_seconds:
+                    time.sleep(self.delay_seconds)
+                if replies and self.silent:
+                    continue
+                if replies and self.garbage:
+                    data, self.garbage = self.garbage, b""
+                sink.sendall(data)
+        except OSError:
+            pass
+        for sock in (source, sink):
+            try:
+                sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def close(self):
+        self.listener.close()
+        for sock in self.socks:
+            sock.close()
