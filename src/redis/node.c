@@ -11,8 +11,9 @@
  *   parked in    woken by                                         given up by
  *   DOWN         timer (back-off)                                 - (stopped: node_start)
  *   CONNECTING   Sentinel's answer; transport: open or gone       timer (connect timeout), the sentinels' own
- *   LOADING      the handshake's last answer                      timer (connect timeout), a wrong answer, gone
- *   UP           -                                                timer (the oldest call's timeout), an odd reply, gone
+ *   LOADING      the handshake's last answer; Sentinel's again    timer (connect timeout), a wrong answer, gone, the
+ * sentinels' own UP           -                                                timer (the oldest call's timeout), an
+ * odd reply, gone
  *
  * The one timer belongs to the state. In UP it is set lazily: it fires for a call that has been answered meanwhile and
  * is then set for the one that is the oldest now. A process that was stopped for a while finds the timer due before it
@@ -224,34 +225,9 @@ static void dial_host(struct node *node)
     transport_dial(node->transport);
 }
 
-/* What the sentinels say; `why` NULL: where the primary is. */
-static void on_named(void *arg, const struct redis_host *primary, const char *why)
+static bool is_named(const struct node *node, const struct redis_host *primary)
 {
-    struct node *node = arg;
-
-    must_be(node, NODE_MAGIC);
-    must(node->state == LINK_CONNECTING);
-    if (why != NULL) {
-        drop(node, why, "");
-        return;
-    }
-    if (strcmp(node->conf.host, primary->host) != 0 || node->conf.port != primary->port) {
-        mem_free(node->conf.host);
-        node->conf.host = mem_strdup(primary->host);
-        node->conf.port = primary->port;
-        transport_forget(node->transport);
-    }
-    dial_host(node);
-}
-
-static void dial(struct node *node)
-{
-    move(node, LINK_CONNECTING, CLOCK_NEVER_US);
-    if (node->sentinel != NULL) {
-        sentinel_ask(node->sentinel);
-    } else {
-        dial_host(node);
-    }
+    return strcmp(node->conf.host, primary->host) == 0 && node->conf.port == primary->port;
 }
 
 static void come_up(struct node *node)
@@ -268,17 +244,68 @@ static void come_up(struct node *node)
     node->calling = false;
 }
 
+/* Before the connection: where to. After the handshake: still there? `why` NULL: the sentinels say `primary`. */
+static void on_named(void *arg, const struct redis_host *primary, const char *why)
+{
+    struct node *node = arg;
+
+    must_be(node, NODE_MAGIC);
+    must(node->state == LINK_CONNECTING || node->state == LINK_LOADING);
+    if (why != NULL) {
+        drop(node, why, "");
+    } else if (node->state == LINK_CONNECTING) {
+        if (!is_named(node, primary)) {
+            mem_free(node->conf.host);
+            node->conf.host = mem_strdup(primary->host);
+            node->conf.port = primary->port;
+            transport_forget(node->transport);
+        }
+        dial_host(node);
+    } else if (is_named(node, primary)) {
+        come_up(node);
+    } else {
+        drop(node, "the sentinels name another primary by now", "");
+    }
+}
+
+/* A server that stood still while another one was promoted goes on where it was, and says that it is the primary; and
+ * one sentinel may be behind the times. So a second one is asked, if there is any that answers. */
+static void greeted(struct node *node)
+{
+    if (node->sentinel != NULL) {
+        timer_clear(&node->timer);
+        sentinel_doubt(node->sentinel);
+        sentinel_ask(node->sentinel);
+    } else {
+        come_up(node);
+    }
+}
+
+static void dial(struct node *node)
+{
+    move(node, LINK_CONNECTING, CLOCK_NEVER_US);
+    if (node->sentinel != NULL) {
+        sentinel_ask(node->sentinel);
+    } else {
+        dial_host(node);
+    }
+}
+
 /* ---- replies ---- */
 
 static void take_hello(struct node *node, const struct redisReply *reply)
 {
     char why[HELLO_WHY_BYTES];
 
+    if (node->sentinel != NULL && sentinel_is_asking(node->sentinel)) { /* it has greeted already */
+        drop(node, "a reply to nothing that was asked", "");
+        return;
+    }
     switch (hello_take(&node->hello, reply, why)) {
     case HELLO_MORE:
         break;
     case HELLO_DONE:
-        come_up(node);
+        greeted(node);
         break;
     case HELLO_REFUSED:
         drop(node, why, "");
@@ -327,6 +354,7 @@ static void take_answer(struct node *node, const struct redisReply *reply, struc
     enum reply_kind kind = reply_judge(reply, code);
     node->grace = false;
     if (kind == REPLY_CANT_SERVE) {
+        node->useful = false; /* whatever else it has answered */
         if (node->sentinel != NULL) {
             sentinel_doubt(node->sentinel);
         }

@@ -2,9 +2,9 @@
  * SENTINEL get-master-addr-by-name NAME -> [host, port], or nothing for a name it doesn't know.
  *
  * A sentinel may be behind the times (cut off from the others, or asked in the middle of a failover), so what it says
- * is where to look and not the truth: the server found there must say itself that it is the primary (hello.c), and a
- * primary that was passed over refuses to write when it is set up as the README says. Asked again for every
- * connection.
+ * is where to look and not the truth: the server found there must say itself that it is the primary (hello.c), another
+ * sentinel must name it too (node.c), and a primary that was passed over refuses to write when it is set up as the
+ * README says. Asked again for every connection.
  */
 #include "redis/sentinel.h"
 
@@ -93,6 +93,12 @@ void sentinel_doubt(struct sentinel *sentinel)
 {
     must_be(sentinel, SENTINEL_MAGIC);
     inquiry_doubt(sentinel->inquiry);
+}
+
+bool sentinel_is_asking(const struct sentinel *sentinel)
+{
+    must_be(sentinel, SENTINEL_MAGIC);
+    return inquiry_is_running(sentinel->inquiry);
 }
 
 void sentinel_stop(struct sentinel *sentinel)

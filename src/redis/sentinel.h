@@ -18,6 +18,7 @@ void sentinel_free(struct sentinel *sentinel);
 void sentinel_ask(struct sentinel *sentinel);
 /* There was no primary there: ask another sentinel first the next time. */
 void sentinel_doubt(struct sentinel *sentinel);
+bool sentinel_is_asking(const struct sentinel *sentinel);
 /* It will not. */
 void sentinel_stop(struct sentinel *sentinel);
 

@@ -3,11 +3,13 @@
 Everything listens on loopback, on ports that were free; each server has a directory of its own, is waited for by what it
 answers, and is ended by the rig.
 """
+import os
 import socket
+import subprocess
 import threading
 import time
 
-from rig import Process, eventually, free_port
+from rig import ROOT, Process, eventually, free_port
 from wire import PATIENCE_SECONDS, Stream
 
 SLOTS = 16384
@@ -28,10 +30,19 @@ class RedisError(Exception):
     pass
 
 
-class Server:
-    """A redis-server (or sentinel) on a port of its own. `secrets`: what to log in with, before every command."""
+def skewed_environment(rig, skew_seconds):
+    """That of a server whose clock is off by so much."""
+    library = rig.directory / "skew.so"
+    if not library.exists():
+        subprocess.run(["gcc", "-shared", "-fPIC", "-O2", "-o", library, ROOT / "tests" / "rig" / "skew.c"], check=True, timeout=60)
+    return {**os.environ, "LD_PRELOAD": str(library), "SKEW_US": str(int(skew_seconds * 1000000))}
 
-    def __init__(self, rig, *options, name="redis", sentinel=False, tls=None, login=None):
+
+class Server:
+    """A redis-server (or sentinel) on a port of its own. `login`: user and password of the test's own commands."""
+
+    def __init__(self, rig, *options, name="redis", sentinel=False, tls=None, login=None, skew_seconds=0):
+        self.environment = skewed_environment(rig, skew_seconds) if skew_seconds else None
         self.port = free_port()
         self.directory = rig.directory / f"{name}-{self.port}"
         self.directory.mkdir()
@@ -59,7 +70,7 @@ class Server:
                 path.write_text("")
             config = [str(path)]
         self.process = Process(self.name, ["redis-server", *config, *self.command_line, *(["--sentinel"] if self.sentinel else [])],
-                               cwd=self.directory)
+                               cwd=self.directory, env=self.environment)
         if wait:
             eventually(self._answers, why=f"{self.name} on {self.port} answering")
         return self
@@ -106,12 +117,14 @@ class Server:
 class Watched:
     """A primary, replicas of it, and sentinels who agree on who is the primary."""
 
-    def __init__(self, rig, replicas=1, options=(), sentinel_options=(), down_after_ms=1000, login=None, sentinel_login=None, tls=None):
+    def __init__(self, rig, replicas=1, options=(), sentinel_options=(), down_after_ms=1000, login=None, sentinel_login=None, tls=None,
+                 skews=(0, 0)):
         self.secure = tls is not None
-        self.primary = Server(rig, *options, login=login, tls=tls).start()
+        self.primary = Server(rig, *options, login=login, tls=tls, skew_seconds=skews[0]).start()
         self.servers = [self.primary]
         for _ in range(replicas):
-            self.servers.append(Server(rig, *options, "--replicaof", "127.0.0.1", self.primary.port, login=login, tls=tls).start())
+            self.servers.append(Server(rig, *options, "--replicaof", "127.0.0.1", self.primary.port, login=login, tls=tls,
+                                       skew_seconds=skews[1]).start())
         for server in self.servers[1:]:
             eventually(lambda s=server: s.info("replication", "master_link_status") == "up", why="replication")
         self.sentinels = [Server(rig, *sentinel_options, name="sentinel", sentinel=True, login=sentinel_login, tls=tls).start()
@@ -164,12 +177,13 @@ def slot_of(tag):
 class Cluster:
     """Primaries with the slots shared out evenly, and replicas of them."""
 
-    def __init__(self, rig, primaries=3, replicas=1, options=(), timeout_ms=1000, login=None, tls=None):
+    def __init__(self, rig, primaries=3, replicas=1, options=(), timeout_ms=1000, login=None, tls=None, skews=()):
         self.secure = tls is not None
         options = ("--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", timeout_ms,
                    "--cluster-replica-validity-factor", 0, *options)
         buses = [free_port() for _ in range(primaries * (1 + replicas))]
-        self.servers = [Server(rig, *options, "--cluster-port", bus, name="cluster", login=login, tls=tls).start() for bus in buses]
+        self.servers = [Server(rig, *options, "--cluster-port", bus, name="cluster", login=login, tls=tls,
+                               skew_seconds=skews[n] if skews else 0).start() for n, bus in enumerate(buses)]
         self.primaries, rest = self.servers[:primaries], self.servers[primaries:]
         for n, server in enumerate(self.primaries):
             first, last = SLOTS * n // primaries, SLOTS * (n + 1) // primaries - 1

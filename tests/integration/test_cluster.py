@@ -1,4 +1,6 @@
 """A Redis Cluster of six: each bucket on the server that has its slot, whichever that is, and never above the rate."""
+import signal
+
 import pytest
 
 from origin import most_in_window, ok
@@ -17,7 +19,8 @@ def burst(origin, count):
 
 @pytest.fixture
 def cluster(rig):
-    return Cluster(rig)
+    """Six servers whose clocks differ by seconds, so that nothing measured on one can pass for the other's."""
+    return Cluster(rig, skews=(0, 7, -5, -3, 11, 2.5))
 
 
 def fleet(rig, cluster, count=2, **more):
@@ -60,17 +63,24 @@ def test_every_destination_goes_to_the_server_that_has_its_slot(rig, cluster):
     assert "redis_bad_reply" not in sluice.text()
 
 
-def test_a_primary_that_is_killed_is_replaced_under_load(rig, origin, cluster):
+@pytest.mark.parametrize("how", ["killed", "frozen"])
+def test_a_primary_that_is_gone_is_replaced_under_load(rig, origin, cluster, how):
+    """Frozen: it comes back believing that it is still the primary, with calls in its sockets, and must do no harm."""
     replicas = fleet(rig, cluster)
 
-    def kill():
+    def lose():
         slot = bucket_slot(cluster)
         owner = cluster.owner(slot)
-        owner.kill()
-        eventually(lambda: all(cluster.owner(slot, s) not in (None, owner) for s in cluster.servers if s.process.alive()), 30,
-                   "a replica that takes over")
+        others = [s for s in cluster.servers if s is not owner]
+        if how == "killed":
+            owner.kill()
+        else:
+            owner.process.signal(signal.SIGSTOP)
+        eventually(lambda: all(cluster.owner(slot, s) not in (None, owner) for s in others), 30, "a replica that takes over")
+        if how == "frozen":
+            owner.process.signal(signal.SIGCONT)
 
-    served_through(rig, origin, replicas, kill)
+    served_through(rig, origin, replicas, lose)
 
 
 def test_a_failover_on_demand_under_load(rig, origin, cluster):
@@ -131,8 +141,9 @@ def answers(*servers_and_codes):
     return total
 
 
-def test_admission_follows_moved_and_ask_without_losing_a_decision(rig, origin, cluster):
+def test_admission_follows_moved_and_ask_without_losing_a_decision(rig, origin):
     """One key's limit moves from server to server while it is asked for; not one decision is made without Redis."""
+    cluster = Cluster(rig)
     origin.on("/x", ok())
     place = Place(rig, origin, "rate = 1/1h\ncapacity = 50\nkey = header:X-Key\non_redis_down = closed\ntimeout = 1s", redis=cluster)
     place.sluice.wait_event("redis_up", 3)

@@ -35,15 +35,22 @@ def served_through(rig, origin, replicas, trouble):
     assert most_in_window(origin.stamps(), 1.0) <= RATE
 
 
-def test_a_primary_that_is_killed_is_replaced_under_load(rig, origin):
-    watched = Watched(rig)
+@pytest.mark.parametrize("how", ["killed", "frozen"])
+def test_a_primary_that_is_gone_is_replaced_under_load(rig, origin, how):
+    """By one whose clock is 9 s behind. Frozen: it comes back believing that it is still the primary."""
+    watched = Watched(rig, skews=(4, -5))
     replicas = fleet(rig, watched.url)
 
-    def kill():
-        watched.primary.kill()
+    def lose():
+        if how == "killed":
+            watched.primary.kill()
+        else:
+            watched.primary.process.signal(signal.SIGSTOP)
         watched.wait_for_another(watched.primary)
+        if how == "frozen":
+            watched.primary.process.signal(signal.SIGCONT)
 
-    served_through(rig, origin, replicas, kill)
+    served_through(rig, origin, replicas, lose)
     for sluice in replicas:
         ports = [event["port"] for event in sluice.events("redis_up")]
         assert ports[0] == str(watched.primary.port) and ports[-1] == str(watched.named().port)
