@@ -77,9 +77,10 @@ static void read_env(const struct place *place, const char *name, char **passwor
     const char *text = getenv(name);
 
     if (text == NULL) {
-        report_error(place, "the environment has no %s", name);
+        /* not shown: who takes the key for the password's own would see it in a log */
+        report_error(place, "the environment has no variable of that name");
     } else if (!is_password(text, strlen(text))) {
-        report_error(place, "%s does not hold one line of 1 to %d bytes, the password", name, SECRET_BYTES_MAX);
+        report_error(place, "the variable does not hold one line of 1 to %d bytes, the password", SECRET_BYTES_MAX);
     } else {
         *password = mem_strdup(text);
     }

@@ -9,7 +9,7 @@ from rig import eventually
 from test_inbound import Place, together
 from wire import request
 
-RATE = 40
+RATE = 80
 LOAD = 240
 
 

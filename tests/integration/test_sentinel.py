@@ -9,7 +9,7 @@ from rig import eventually, free_port, with_file
 from test_inbound import Place, together
 from wire import request
 
-RATE = 40
+RATE = 80
 LOAD = 240
 
 

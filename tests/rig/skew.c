@@ -1,6 +1,7 @@
 /*
- * Another wall clock for one process: preloaded (LD_PRELOAD) into a redis-server, it moves CLOCK_REALTIME by SKEW_US microseconds, so
- * that servers on one machine show different times, as servers on different machines do. Monotonic clocks are left alone.
+ * Another wall clock for one process: preloaded (LD_PRELOAD) into a redis-server, it moves CLOCK_REALTIME by SKEW_US
+ * microseconds, so that servers on one machine show different times, as servers on different machines do. Monotonic
+ * clocks are left alone.
  */
 #include <stdint.h>
 #include <stdlib.h>
