@@ -166,6 +166,41 @@ def test_admission_follows_moved_and_ask_without_losing_a_decision(rig, origin):
     assert not place.sluice.events("admission_without_redis")
 
 
+def test_admission_goes_on_with_the_server_that_takes_over(rig, origin):
+    """Decisions about one slot need one server: the others' go on meanwhile, its own are by the mode until another has it."""
+    origin.on("/x", ok())
+    cluster = Cluster(rig)
+    place = Place(rig, origin, "rate = 1/1h\ncapacity = 5\nkey = header:X-Key\non_redis_down = closed\ntimeout = 1s", redis=cluster)
+    place.sluice.wait_event("redis_up", 3)
+    assert together([lambda: place.ask("/x", "X-Key: a")] * 8) == {200: 5, 429: 3}
+    owner = cluster.owner(slot_of("api"))
+    owner.kill()
+    eventually(lambda: place.ask("/x", "X-Key: b").status == 503, why="decisions without Redis")
+    eventually(lambda: place.ask("/x", "X-Key: b").status == 200, why="decisions by the server that took over")
+    assert place.ask("/x", "X-Key: a").status == 429, "it had what was counted"
+
+
+def test_several_limits_of_one_request_wait_until_their_slot_has_moved(rig, origin):
+    """A script's keys half here and half there: TRYAGAIN, which is a decision by the mode and not one about half of the limits."""
+    origin.on("/x", ok())
+    cluster = Cluster(rig)
+    rule = "[inbound-rule more]\ninbound = api\nrate = 1/1h\ncapacity = 50\nkey = header:X-More\n"
+    place = Place(rig, origin, "rate = 1/1h\ncapacity = 50\nkey = header:X-Key\non_redis_down = closed\ntimeout = 1s", rule, redis=cluster)
+    place.sluice.wait_event("redis_up", 3)
+    assert place.ask("/x", "X-Key: a", "X-More: b").status == 200
+    slot = slot_of("api")
+    to = next(s for s in cluster.primaries if s is not cluster.owner(slot))
+    old = cluster.begin_move(slot, to)
+    keys = old.command("CLUSTER", "GETKEYSINSLOT", slot, 100)
+    assert len(keys) == 2
+    old.command("MIGRATE", "127.0.0.1", to.port, keys[0], 0, 5000)
+    assert place.ask("/x", "X-Key: a", "X-More: b").status == 503
+    cluster.move_keys(slot, old, to)
+    cluster.end_move(slot, old, to)
+    eventually(lambda: place.ask("/x", "X-Key: a", "X-More: b").status == 200, why="decisions by Redis")
+    assert not place.sluice.events("admission_odd")
+
+
 def test_a_cluster_that_is_down_holds_and_goes_on_when_it_is_whole(rig, origin, cluster):
     """The server of the bucket stands alone: it answers CLUSTERDOWN, and nothing is sent until the cluster is whole again."""
     sluice = fleet(rig, cluster, 1)[0]
