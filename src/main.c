@@ -348,6 +348,12 @@ static bool boot_inbound(struct app *app, struct err *err)
     return inbound_listen(app->inbound, err);
 }
 
+/* Files that TLS to Redis needs. */
+static bool check_redis(const struct conf *conf, struct err *err)
+{
+    return conf->redis.url == NULL || link_check(&conf->redis, err);
+}
+
 /* Files that TLS to the third parties needs: mistakes in them are told now, not at the first call. */
 static bool read_trust(const struct conf *conf, struct upstreams *upstreams, struct err *err)
 {
@@ -378,8 +384,9 @@ static bool boot_proxy(struct app *app, struct err *err)
 {
     app->upstreams = make_upstreams(app->conf, app->loop);
     app->proxy = proxy_new(app->loop, app->conf, app->outbound, app->upstreams, app->max_callers);
-    return read_trust(app->conf, app->upstreams, err) && proxy_load_users(app->proxy, err) &&
-           proxy_load_authority(app->proxy, err) && boot_inbound(app, err) && proxy_listen(app->proxy, err);
+    return check_redis(app->conf, err) && read_trust(app->conf, app->upstreams, err) &&
+           proxy_load_users(app->proxy, err) && proxy_load_authority(app->proxy, err) && boot_inbound(app, err) &&
+           proxy_listen(app->proxy, err);
 }
 
 static bool boot_admin(struct app *app, struct err *err)
@@ -465,7 +472,8 @@ static int check(struct conf *conf)
     struct err err = {0};
 
     conf_describe(conf, stdout);
-    bool good = read_trust(conf, upstreams, &err);
+    bool good = check_redis(conf, &err);
+    good = read_trust(conf, upstreams, &err) && good;
     if (conf->proxy.ca_dir != NULL) {
         struct authority *authority = authority_load(conf->proxy.ca_dir, &err);
         good = authority != NULL && good;

@@ -53,8 +53,12 @@ static const char *const order_choices[] = {"fifo", "fair", NULL};
 static const char *const down_choices[] = {"hold", "reserve", "reject", "open", NULL};
 static const char *const h2_choices[] = {"count", "refuse", NULL};
 static const char *const https_choices[] = {"tunnel", "originate", "intercept", NULL};
-static const char *const algorithm_choices[] = {"token_bucket",           "fixed_window",          "sliding_window_log",
-                                                "sliding_window_counter", "sliding_window_strict", "leaky_bucket",
+static const char *const algorithm_choices[] = {"token_bucket",
+                                                "fixed_window",
+                                                "sliding_window_log",
+                                                "sliding_window_counter",
+                                                "sliding_window_strict",
+                                                "leaky_bucket",
                                                 NULL};
 static const char *const inbound_down_choices[] = {"open", "local", "closed", NULL};
 static const char *const fields_choices[] = {"ietf", "legacy", "off", NULL};
@@ -104,8 +108,27 @@ static const struct key table[] = {
 {IN_PROXY, "ca_dir", KEY_FILE, PROXY(ca_dir), NULL, 0, 0, "directory", NULL, false,
  "The CA for https = intercept, as made by: sluice ca init --dir DIRECTORY."},
 
-{IN_REDIS, "url", KEY_URL, REDIS(url), NULL, 0, 0, "redis://, rediss:// or unix:/path", NULL, false,
+{IN_REDIS, "url", KEY_URL, REDIS(url), NULL, 0, 0,
+ "redis://HOST, rediss://HOST, unix:/PATH, sentinel://HOST,HOST/NAME or cluster://HOST,HOST", NULL, false,
  "The Redis that all replicas share. Not set: this process alone keeps the rates."},
+{IN_REDIS, "user", KEY_WORD, REDIS(user_name), NULL, 0, 0, "text", NULL, false,
+ "Whom to log in as, when it is not in url. Not set: the default user."},
+{IN_REDIS, "password_file", KEY_FILE, REDIS(password_file), NULL, 0, 0, "file", NULL, false,
+ "The file whose one line is the password, so that it is not in url."},
+{IN_REDIS, "password_env", KEY_WORD, REDIS(password_env), NULL, 0, 0, "variable", NULL, false,
+ "The variable of the environment that holds the password, as in SLUICE_REDIS_PASSWORD."},
+{IN_REDIS, "sentinel_user", KEY_WORD, REDIS(sentinel_user), NULL, 0, 0, "text", NULL, false,
+ "Whom to log in as at the sentinels of sentinel://."},
+{IN_REDIS, "sentinel_password_file", KEY_FILE, REDIS(sentinel_password_file), NULL, 0, 0, "file", NULL, false,
+ "The file whose one line is the password of the sentinels. Not set: they ask for none."},
+{IN_REDIS, "sentinel_password_env", KEY_WORD, REDIS(sentinel_password_env), NULL, 0, 0, "variable", NULL, false,
+ "The variable of the environment that holds the password of the sentinels."},
+{IN_REDIS, "ca_file", KEY_FILE, REDIS(ca_file), NULL, 0, 0, "PEM file", NULL, false,
+ "With TLS: the authorities to trust. Not set: the system's."},
+{IN_REDIS, "client_cert", KEY_FILE, REDIS(client_cert), NULL, 0, 0, "PEM file", NULL, false,
+ "With TLS: the certificate to show to Redis, and its chain."},
+{IN_REDIS, "client_key", KEY_FILE, REDIS(client_key), NULL, 0, 0, "PEM file", NULL, false,
+ "The key of client_cert. Not set: it is in the same file."},
 {IN_REDIS, "prefix", KEY_PREFIX, REDIS(prefix), "sluice", 0, 0, "text", NULL, false,
  "Beginning of every key in Redis. Replicas that share rates share it."},
 {IN_REDIS, "timeout", KEY_DURATION, REDIS(timeout_us), "500ms", 10 * MS, MINUTE, "duration", NULL, false,

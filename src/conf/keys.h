@@ -29,6 +29,7 @@ enum key_type {
     KEY_SWITCH,    /* bool */
     KEY_FILE,      /* char *, NULL for "-" */
     KEY_PREFIX,    /* char * */
+    KEY_WORD,      /* char *, NULL when not set */
     KEY_LISTEN,    /* struct addr * and, right behind it, how many */
     KEY_PORTS,     /* struct port_range *, the same */
     KEY_RANGES,    /* struct cidr *, the same */

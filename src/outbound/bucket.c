@@ -71,7 +71,8 @@ struct bucket *bucket_new(const struct bucket_env *env, struct policy *policy, c
     struct slots_spec spec = spec_of(bucket, policy);
     pacer_count_flight(&bucket->pacer, slots_spec_counts_flight(&spec));
     if (env->redis != NULL) {
-        pacer_set_shared(&bucket->pacer, slots_redis_state(env->redis), slots_redis_asker(env->redis, &spec));
+        struct asker *asker = slots_redis_asker(env->redis, &spec);
+        pacer_set_shared(&bucket->pacer, slots_redis_state(asker), asker);
         pacer_set_outage(&bucket->pacer, outage_asker(bucket, policy));
     } else {
         pacer_set_shared(&bucket->pacer, NULL,

@@ -112,9 +112,10 @@ struct slots_redis;
 struct slots_redis *slots_redis_new(struct loop *loop, struct link *link, const char *prefix, const char *replica_id);
 /* All askers must be gone. */
 void slots_redis_free(struct slots_redis *redis);
-const struct slots *slots_redis_state(const struct slots_redis *redis);
 /* `is_warm`: its epoch clock in Redis is started as soon as a server answers. */
 struct asker *slots_redis_asker(struct slots_redis *redis, const struct slots_spec *spec);
+/* Whether the server that has this bucket is up. */
+const struct slots *slots_redis_state(const struct asker *asker);
 void slots_redis_warm(struct asker *asker);
 
 #endif
