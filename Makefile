@@ -164,13 +164,13 @@ PYTESTS = $(dir $(firstword $(wildcard tests/integration/test_*.py))) $(dir $(fi
 PYTEST = env -u http_proxy -u https_proxy -u HTTP_PROXY -u HTTPS_PROXY PYTHONDONTWRITEBYTECODE=1 \
     SLUICE=$(abspath $(B))/sluice RIG=$(abspath $(B))/rig $(PY) -m pytest -o cache_dir=$(abspath $(B))/pytest -q -n $(JOBS)
 # Tests mostly wait, so more of them than there are cores run at a time.
-JOBS ?= 4
+JOBS ?= 3
 REPORTS = $(abspath $(B))/reports
 integration: all rig
 	@rm -rf $(REPORTS); mkdir -p $(REPORTS)
 	@export ASAN_OPTIONS=detect_leaks=1:log_path=$(REPORTS)/asan UBSAN_OPTIONS=print_stacktrace=1:log_path=$(REPORTS)/ubsan; \
 	  for tests in $(PYTESTS); do timeout 400 $(PYTEST) $$tests || \
-	    { echo "once more, what failed: the machine may have been too busy"; timeout 100 $(PYTEST) --lf $$tests; } || exit 1; done
+	    { echo "once more and one by one, what failed: the machine may have been too busy"; timeout 300 $(PYTEST) -n 0 --lf $$tests; } || exit 1; done
 	@! cat $(REPORTS)/* 2>/dev/null
 
 clients: all
