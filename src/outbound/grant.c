@@ -111,7 +111,7 @@ bool grant_parse_time(const struct redisReply *reply, struct rtime *out)
 bool grant_is_moving(const struct redisReply *reply)
 {
     return reply->type == REDIS_REPLY_ERROR &&
-           (strncmp(reply->str, "TRYAGAIN", 8) == 0 || strncmp(reply->str, "ASK ", 4) == 0);
+           (strncmp(reply->str, "TRYAGAIN ", 9) == 0 || strncmp(reply->str, "ASK ", 4) == 0);
 }
 
 bool grant_parse_members(const struct redisReply *reply, struct rtime *now, unsigned *members, unsigned *queued,

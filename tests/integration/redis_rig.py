@@ -117,7 +117,7 @@ class Server:
 class Watched:
     """A primary, replicas of it, and sentinels who agree on who is the primary."""
 
-    def __init__(self, rig, replicas=1, options=(), sentinel_options=(), down_after_ms=1000, login=None, sentinel_login=None, tls=None,
+    def __init__(self, rig, replicas=1, options=(), sentinel_options=(), down_after_ms=1500, login=None, sentinel_login=None, tls=None,
                  skews=(0, 0)):
         self.secure = tls is not None
         self.primary = Server(rig, *options, login=login, tls=tls, skew_seconds=skews[0]).start()
@@ -177,7 +177,7 @@ def slot_of(tag):
 class Cluster:
     """Primaries with the slots shared out evenly, and replicas of them."""
 
-    def __init__(self, rig, primaries=3, replicas=1, options=(), timeout_ms=1000, login=None, tls=None, skews=()):
+    def __init__(self, rig, primaries=3, replicas=1, options=(), timeout_ms=1500, login=None, tls=None, skews=()):
         self.secure = tls is not None
         options = ("--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", timeout_ms,
                    "--cluster-replica-validity-factor", 0, *options)

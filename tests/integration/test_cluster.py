@@ -5,7 +5,7 @@ import pytest
 
 from origin import most_in_window, ok
 from redis_rig import Cluster, Server, slot_of
-from rig import eventually
+from rig import eventually, free_port
 from test_inbound import Place, together
 from wire import request
 
@@ -221,7 +221,7 @@ def test_a_cluster_that_is_down_holds_and_goes_on_when_it_is_whole(rig, origin, 
 def test_without_a_cluster_at_the_start_calls_are_held_until_it_comes(rig, origin):
     """Seeds that are not there, that are no cluster, and that have no slots yet: each is named, and then it joins."""
     alone = Server(rig).start()
-    empty = Server(rig, "--cluster-enabled", "yes").start()
+    empty = Server(rig, "--cluster-enabled", "yes", "--cluster-port", free_port()).start()
     sluice = rig.sluice(redis={"url": f"cluster://{alone.address}"})
     sluice.wait_event("redis_cluster_unknown", why=f"cluster server {alone.address}: CLUSTER SLOTS refused (is it one of a cluster?): ERR")
     sluice = rig.sluice(redis={"url": f"cluster://{alone.address},{empty.address}"})
