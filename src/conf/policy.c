@@ -56,6 +56,7 @@ struct policy *policy_inherit(const struct policy *from, const char *label, unsi
     policy->ca_file = copy(from->ca_file);
     policy->client_cert = copy(from->client_cert);
     policy->client_key = copy(from->client_key);
+    feedback_conf_own(&policy->feedback);
     return policy;
 }
 
@@ -82,6 +83,7 @@ void policy_put(struct policy *policy)
     mem_free(policy->ca_file);
     mem_free(policy->client_cert);
     mem_free(policy->client_key);
+    feedback_conf_fini(&policy->feedback);
     policy->magic = ~POLICY_MAGIC;
     mem_free(policy);
 }

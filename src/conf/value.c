@@ -256,6 +256,14 @@ bool value_set(const struct place *place, const struct key *key, struct slice te
     case KEY_CALLERS:
     case KEY_ORIGIN:
         return inbound_value_set(place, key, text, record);
+    case KEY_STATUSES:
+    case KEY_ANSWERS:
+    case KEY_PAUSES:
+    case KEY_BUDGETS:
+    case KEY_FIELDS:
+    case KEY_LINES:
+    case KEY_ERRORS:
+        return feedback_value_set(place, key, text, record);
     }
     wrong("no such type of key");
 }
@@ -347,6 +355,14 @@ bool value_print(const struct key *key, const void *record, struct buf *out)
     case KEY_CALLERS:
     case KEY_ORIGIN:
         return inbound_value_print(key, record, out);
+    case KEY_STATUSES:
+    case KEY_ANSWERS:
+    case KEY_PAUSES:
+    case KEY_BUDGETS:
+    case KEY_FIELDS:
+    case KEY_LINES:
+    case KEY_ERRORS:
+        return feedback_value_print(key, record, out);
     }
     wrong("no such type of key");
 }

@@ -1,6 +1,6 @@
 # The simulator: the real outbound and the real scripts, in virtual time. `make sim` plays everything;
 # `$(B)/sim/sim --seed N` repeats one random fault sequence, `--runs N --first S` plays more of them.
-SIM_SRC = $(wildcard src/outbound/*.c) src/conf/policy.c src/base/histogram.c src/base/mem.c src/base/must.c src/base/str.c \
+SIM_SRC = $(wildcard src/outbound/*.c) src/conf/policy.c src/conf/feedback.c src/base/histogram.c src/base/mem.c src/base/must.c src/base/str.c \
           tests/sim/sim.c tests/sim/fleet.c tests/sim/link_virtual.c tests/sim/fake_redis.c \
           tests/sim/fake_commands.c tests/sim/loop_virtual.c tests/sim/policy_fixed.c tests/sim/log_quiet.c
 SIM_OBJ = $(SIM_SRC:%.c=$(B)/%.o) $(addprefix $(B)/src/lua/,reserve.o settle.o pause.o members.o)
