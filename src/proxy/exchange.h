@@ -100,6 +100,7 @@ struct exchange {
     struct mono turn_began;
     int64_t turns_waited_us;
     char *timing; /* Server-Timing line */
+    char *wanted; /* owned: the words of a refusal that are not always the same */
     struct mono arrived, released;
     struct wall arrived_wall;
     struct timer probe;   /* to find out whether a half-closed caller still listens */
