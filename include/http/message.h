@@ -18,6 +18,7 @@ enum framing {
 struct field {
     struct slice name;  /* as it came: case kept */
     struct slice value; /* without outer whitespace */
+    bool ours;          /* put in by us: no nomination of the sender's Connection takes it out */
 };
 
 struct message {
@@ -42,5 +43,8 @@ void message_free(struct message *message); /* NULL is fine */
 const struct field *message_field(const struct message *message, const char *name);
 /* True if any field of that name holds `token` as a list element (case-blind). */
 bool message_has_token(const struct message *message, const char *name, const char *token);
+/* Instead of every field of that name, in the place of the first; `name` and `value` must outlive the message. */
+void message_set_field(struct message *message, const char *name, const char *value);
+void message_drop_field(struct message *message, const char *name);
 
 #endif

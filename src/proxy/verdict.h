@@ -27,6 +27,7 @@
     X(CLIENT_DENIED, "client_denied", 403, "http_request_denied", "This client may not use this proxy")                \
     X(AUTH, "auth_required", 407, "http_request_denied", "Proxy credentials are missing or wrong")                     \
     X(BAD_REQUEST, "bad_request", 400, "http_request_error", "The request is not valid")                               \
+    X(HEADER_MISSING, "header_missing", 400, "http_request_error", "The request lacks a header field")                 \
     X(REQUEST_TIMEOUT, "request_timeout", 408, "http_request_error", "The request did not arrive in time")             \
     X(NO_TRACE, "no_trace", 405, "http_request_denied", "TRACE ends here")                                             \
     X(HTTPS_URL, "https_url", 501, "http_request_denied", "https:// can't be asked for in plain")                      \
