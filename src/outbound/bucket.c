@@ -51,6 +51,8 @@ struct bucket *bucket_new(struct loop *loop, struct slots_redis *redis, struct p
     } else {
         pacer_set_shared(&bucket->pacer, NULL, slots_local_asker(loop, &terms, (struct mono){WINDOW_LONG_AGO_US}));
     }
+    word_init(&bucket->word, loop, redis, bucket->name, &bucket->pacer);
+    pacer_on_denied(&bucket->pacer, word_denied, &bucket->word);
     return bucket;
 }
 
@@ -58,6 +60,7 @@ void bucket_free(struct bucket *bucket)
 {
     must_be(bucket, BUCKET_MAGIC);
     must(bucket->queue.count == 0);
+    word_fini(&bucket->word);
     pacer_fini(&bucket->pacer);
     policy_put(bucket->policy);
     mem_free(bucket->name);
@@ -84,7 +87,8 @@ void bucket_set_policy(struct bucket *bucket, struct policy *policy)
 bool bucket_is_idle(const struct bucket *bucket, struct mono now)
 {
     must_be(bucket, BUCKET_MAGIC);
-    return !bucket->is_kept && bucket->queue.count == 0 && pacer_is_idle(&bucket->pacer, now);
+    return !bucket->is_kept && bucket->queue.count == 0 && word_is_idle(&bucket->word) &&
+           pacer_is_idle(&bucket->pacer, now);
 }
 
 static void deadline_due(struct timer *timer, struct mono now)
@@ -129,6 +133,7 @@ enum enqueue bucket_enqueue(struct bucket *bucket, struct waiter *waiter, int64_
     enum enqueue verdict = judge(bucket, now, patience_us, forecast);
 
     bucket->used = now;
+    word_used(&bucket->word);
     tally_count(&bucket->tally, TALLY_ARRIVED, 1);
     if (verdict != ENQUEUE_OK) {
         tally_count(&bucket->tally, TALLY_REFUSED, 1);
@@ -190,7 +195,20 @@ void bucket_pause(struct bucket *bucket, int64_t for_us)
 void bucket_resume(struct bucket *bucket)
 {
     must_be(bucket, BUCKET_MAGIC);
+    word_resumed(&bucket->word);
     pacer_resume(&bucket->pacer);
+}
+
+int64_t bucket_told(struct bucket *bucket, const struct answer *answer)
+{
+    must_be(bucket, BUCKET_MAGIC);
+    return word_tell(&bucket->word, answer);
+}
+
+enum stop bucket_stopped(const struct bucket *bucket, int64_t *left_us)
+{
+    must_be(bucket, BUCKET_MAGIC);
+    return word_stopped(&bucket->word, left_us);
 }
 
 static const char *mode_word(enum fallback mode)
@@ -215,6 +233,7 @@ void bucket_stats(const struct bucket *bucket, struct bucket_stats *out)
     const struct tally *tally = &bucket->tally;
     const struct waiter *first = TAILQ_FIRST(&bucket->queue.list);
     struct mono now = loop_now(bucket->loop);
+    int64_t left_us;
 
     *out = (struct bucket_stats){.name = bucket->name,
                                  .policy = bucket->policy,
@@ -227,6 +246,8 @@ void bucket_stats(const struct bucket *bucket, struct bucket_stats *out)
                                  .wait_us = pacer_wait_us(pacer, bucket->queue.count, now),
                                  .oldest_us = first != NULL ? mono_diff(now, first->enqueued) : 0,
                                  .paused_us = at_least_0(mono_diff(pacer_paused_until(pacer, now), now)),
+                                 .stopped = word_stopped(&bucket->word, &left_us),
+                                 .slow = pacer->slow,
                                  .released = tally->counts[TALLY_RELEASED] - tally->counts[TALLY_RETURNED],
                                  .late_windows = tally->counts[TALLY_LATE],
                                  .wasted_windows = tally->counts[TALLY_WASTED],

@@ -30,7 +30,8 @@
 #define NEAR_US (2 * CLOCK_SECOND_US)
 #define DIAL_FIRST_US (20 * CLOCK_MS_US)
 #define DIAL_MOST_US (500 * CLOCK_MS_US)
-enum { NEAR_MOST = 256, NEARS_PER_RUN = 4, REJECTS_PER_RUN = 64 };
+#define DENIED_LEAST_US (20 * CLOCK_MS_US)
+enum { EVEN = 1000, NEAR_MOST = 256, NEARS_PER_RUN = 4, REJECTS_PER_RUN = 64 };
 
 static void on_answer(void *arg, struct asker *asker, const struct slots_answer *answer);
 static void run(struct pacer *pacer);
@@ -79,6 +80,7 @@ void pacer_init(struct pacer *pacer, struct loop *loop, struct queue *queue, con
     pacer->next_try.us = WINDOW_LONG_AGO_US;
     pacer->near_at.us = CLOCK_NEVER_US;
     pacer->dial_us = DIAL_FIRST_US;
+    pacer->slow = EVEN;
     meter_init(&pacer->meter, policy->rate.period_us, policy->rate.count);
 }
 
@@ -122,20 +124,53 @@ void pacer_fini(struct pacer *pacer)
     pacer->magic = 0;
 }
 
+static struct slots_terms even_terms(const struct pacer *pacer)
+{
+    const struct policy *policy = pacer->policy;
+
+    return slots_terms_of(policy, pacer->slots != NULL ? fallback_shared_count(policy) : policy->rate.count);
+}
+
+static void set_terms(struct pacer *pacer)
+{
+    struct slots_terms terms = even_terms(pacer);
+
+    terms.interval_us = terms.interval_us > INT64_MAX / pacer->slow ? INT64_MAX : terms.interval_us * pacer->slow / EVEN;
+    pacer->shared->ops->set_terms(pacer->shared, &terms);
+    if (pacer->outage != NULL && fallback_permits(pacer->policy) > 0) {
+        terms = slots_terms_of(pacer->policy, fallback_permits(pacer->policy));
+        pacer->outage->ops->set_terms(pacer->outage, &terms);
+    }
+}
+
+int64_t pacer_even_interval_us(const struct pacer *pacer)
+{
+    return even_terms(pacer).interval_us;
+}
+
+void pacer_set_slow(struct pacer *pacer, int64_t permille)
+{
+    must_be(pacer, PACER_MAGIC);
+    must(permille >= EVEN);
+    pacer->slow = permille;
+    set_terms(pacer);
+    pacer_kick(pacer);
+}
+
+void pacer_on_denied(struct pacer *pacer, void (*on_denied)(void *arg), void *arg)
+{
+    pacer->on_denied = on_denied;
+    pacer->denied_arg = arg;
+}
+
 void pacer_set_policy(struct pacer *pacer, const struct policy *policy)
 {
     must_be(pacer, PACER_MAGIC);
-    int64_t count = pacer->slots != NULL ? fallback_shared_count(policy) : policy->rate.count;
-    struct slots_terms terms = slots_terms_of(policy, count);
     bool same_rate =
         policy->rate.count == pacer->policy->rate.count && policy->rate.period_us == pacer->policy->rate.period_us;
 
     pacer->policy = policy;
-    pacer->shared->ops->set_terms(pacer->shared, &terms);
-    if (pacer->outage != NULL && fallback_permits(policy) > 0) {
-        terms = slots_terms_of(policy, fallback_permits(policy));
-        pacer->outage->ops->set_terms(pacer->outage, &terms);
-    }
+    set_terms(pacer);
     if (!same_rate) {
         meter_fini(&pacer->meter);
         meter_init(&pacer->meter, policy->rate.period_us, policy->rate.count);
@@ -225,13 +260,23 @@ static void on_answer(void *arg, struct asker *asker, const struct slots_answer 
     must(pacer->asking == asker);
     must(answer->count + answer->spoilt <= pacer->asked);
 
+    struct mono now = loop_now(pacer->loop);
+    struct mono paused = asker->ops->paused_until(asker);
+
     pacer->asking = NULL;
     tally_count(pacer->tally, TALLY_LATE, answer->spoilt);
     for (unsigned i = 0; i < answer->count; i++) {
-        hand_add(&pacer->hand, &answer->windows[i], asker);
+        if (answer->windows[i].first.us < paused.us) { /* asked for before the pause was known */
+            tally_count(pacer->tally, TALLY_WASTED, 1);
+        } else {
+            hand_add(&pacer->hand, &answer->windows[i], asker);
+        }
     }
     if (answer->outcome == SLOTS_LATER) {
         pacer->next_try = answer->again;
+        if (pacer->on_denied != NULL && mono_diff(answer->again, now) > DENIED_LEAST_US) {
+            pacer->on_denied(pacer->denied_arg);
+        }
     }
     pacer_kick(pacer);
 }
@@ -326,7 +371,8 @@ static void follow_redis(struct pacer *pacer, enum fallback mode)
                                                : "Redis is reachable again"),
                  LOG_END);
     }
-    if (pacer->is_open) {
+    /* unpaced, but not against the third party's word */
+    if (pacer->is_open && pacer_paused_until(pacer, loop_now(pacer->loop)).us <= loop_now(pacer->loop).us) {
         release_all(pacer);
     }
 }
@@ -409,6 +455,9 @@ static void arm(struct pacer *pacer, struct mono now)
     if (pacer->queue->count > 0) {
         sooner(&next, pacer->near_at.us > now.us ? pacer->near_at : mono_add(now, 1), now);
         sooner(&next, pacer->next_try, now);
+        if (pacer->is_open) {
+            sooner(&next, pacer_paused_until(pacer, now), now);
+        }
         if (pacer->slots != NULL && !pacer->slots->up) {
             sooner(&next, mono_add(pacer->slots->down_since, FALLBACK_GRACE_US), now);
         }
@@ -466,6 +515,26 @@ void pacer_pause(struct pacer *pacer, int64_t for_us)
     if (pacer->outage != NULL) {
         pacer->outage->ops->pause(pacer->outage, for_us);
     }
+    pacer_kick(pacer);
+}
+
+/* Windows in hand that lie in the pause are of no use any more. */
+static void drop_until(struct pacer *pacer, struct mono until)
+{
+    while (pacer->hand.count > 0 && pacer->hand.held[0].window.first.us < until.us) {
+        hand_take(&pacer->hand);
+        tally_count(pacer->tally, TALLY_WASTED, 1);
+    }
+}
+
+void pacer_hear_pause(struct pacer *pacer, struct mono sent, struct mono until)
+{
+    must_be(pacer, PACER_MAGIC);
+    pacer->shared->ops->heard(pacer->shared, sent, until);
+    if (pacer->outage != NULL) {
+        pacer->outage->ops->heard(pacer->outage, sent, until);
+    }
+    drop_until(pacer, pacer->shared->ops->paused_until(pacer->shared));
     pacer_kick(pacer);
 }
 

@@ -23,6 +23,9 @@ struct pacer {
     struct mono near_at;  /* when the next waiter gets near */
     int64_t dial_us;      /* how long waiters took to get ready lately */
     bool is_open;         /* on_redis_down = open is in force, and was told to the log */
+    int64_t slow;         /* permille of the configured interval that is kept */
+    void (*on_denied)(void *arg); /* slots were refused for longer than a moment */
+    void *denied_arg;
 
     struct timer timer;
     struct defer kick;
@@ -50,6 +53,12 @@ void pacer_became_ready(struct pacer *pacer, const struct waiter *waiter, struct
 void pacer_pause(struct pacer *pacer, int64_t for_us);
 /* Ends a pause, whoever asked for it. */
 void pacer_resume(struct pacer *pacer);
+/* Another replica began a pause, or ended it; as of `sent`. */
+void pacer_hear_pause(struct pacer *pacer, struct mono sent, struct mono until);
+/* Slots `permille` / 1000 as far apart as configured. */
+void pacer_set_slow(struct pacer *pacer, int64_t permille);
+int64_t pacer_even_interval_us(const struct pacer *pacer);
+void pacer_on_denied(struct pacer *pacer, void (*on_denied)(void *arg), void *arg);
 /* Until when nothing leaves, in the past when it may. */
 struct mono pacer_paused_until(const struct pacer *pacer, struct mono now);
 /* Nothing in hand, nothing asked, nothing to remember. */

@@ -51,6 +51,8 @@ struct asker_ops {
     /* SLOTS_RESUME ends a pause. */
     void (*pause)(struct asker *asker, int64_t for_us);
     struct mono (*paused_until)(const struct asker *asker);
+    /* A pause that others know of, as of `sent`; long ago = none. Tells nobody. */
+    void (*heard)(struct asker *asker, struct mono sent, struct mono until);
     /* About when the next slot will be due, as far as is known. */
     struct mono (*next_free)(const struct asker *asker, struct mono now);
     /* How far ahead of its use a slot has to be asked for. */

@@ -31,7 +31,7 @@
 #define AGAIN_MOST_US CLOCK_SECOND_US /* another replica may have ended the pause that was told */
 #define BUCKET_TTL_MS "60000"
 #define MEMBERS_TTL_US (3 * CLOCK_SECOND_US)
-#define PAUSE_MOST_US (3600 * CLOCK_SECOND_US)
+#define PAUSE_MOST_US (86400 * CLOCK_SECOND_US)
 enum { LOOKS = 3 };
 
 extern const struct script script_reserve, script_settle, script_pause, script_members;
@@ -451,6 +451,15 @@ static struct mono redis_paused_until(const struct asker *asker)
     return self_of(asker)->pause_until;
 }
 
+static void redis_heard(struct asker *asker, struct mono sent, struct mono until)
+{
+    struct redis_asker *self = self_of(asker);
+
+    if (self->pause_told.us <= sent.us) {
+        self->pause_until = until;
+    }
+}
+
 static struct mono redis_next_free(const struct asker *asker, struct mono now)
 {
     const struct redis_asker *self = self_of(asker);
@@ -494,6 +503,7 @@ static const struct asker_ops redis_ops = {.ask = redis_ask,
                                            .give_back = redis_give_back,
                                            .pause = redis_pause,
                                            .paused_until = redis_paused_until,
+                                           .heard = redis_heard,
                                            .next_free = redis_next_free,
                                            .lookahead_us = redis_lookahead_us,
                                            .set_terms = redis_set_terms,

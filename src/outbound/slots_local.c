@@ -10,7 +10,7 @@
 
 #define LOCAL_MAGIC 0x6c6f6361u
 #define LOCAL_RID "local"
-#define PAUSE_MOST_US (3600 * CLOCK_SECOND_US)
+#define PAUSE_MOST_US (86400 * CLOCK_SECOND_US)
 
 struct local_asker {
     struct asker base;
@@ -71,6 +71,13 @@ static struct mono local_paused_until(const struct asker *asker)
     return (struct mono){self_of(asker)->book.pause_us};
 }
 
+/* Only this process alone says anything here, or, as a reserve, what is said of the shared slots. */
+static void local_heard(struct asker *asker, struct mono sent, struct mono until)
+{
+    (void)sent;
+    self_of(asker)->book.pause_us = until.us > 0 ? until.us : 0;
+}
+
 static struct mono local_next_free(const struct asker *asker, struct mono now)
 {
     const struct slot_book *book = &self_of(asker)->book;
@@ -105,6 +112,7 @@ static const struct asker_ops local_ops = {.ask = local_ask,
                                            .give_back = local_give_back,
                                            .pause = local_pause,
                                            .paused_until = local_paused_until,
+                                           .heard = local_heard,
                                            .next_free = local_next_free,
                                            .lookahead_us = local_lookahead_us,
                                            .set_terms = local_set_terms,
