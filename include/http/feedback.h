@@ -8,11 +8,11 @@
 
 struct feedback {
     bool throttled, banned, counts_as_error;
-    bool retry_after; /* it has a Retry-After that means something */
-    int64_t pause_us; /* how long it asks us to wait; 0 = it doesn't say, or the time is past */
-    bool has_budget;
-    int64_t remaining; /* of the budget that is the tightest */
-    int64_t reset_us;  /* until it is full again */
+    bool retry_after;  /* it has a Retry-After that means something */
+    int64_t pause_us;  /* how long it asks us to wait; 0 = it doesn't say, or the time is past */
+    int64_t remaining; /* of the budget that has to last the longest for what is left of it; 0 = none */
+    int64_t reset_us;  /* until that is full again */
+    int64_t empty_us;  /* until the last of the budgets of which nothing is left is full again; 0 = none */
     unsigned garbage;  /* fields that were looked at and mean nothing */
 };
 

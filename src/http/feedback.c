@@ -61,11 +61,11 @@ static void read_clock(struct reading *r)
     }
 }
 
-/* The budget that is used up the soonest at the present rate governs. */
 static void take_budget(struct feedback *out, int64_t remaining, int64_t reset_us)
 {
-    if (!out->has_budget || (wide)reset_us * (out->remaining + 1) > (wide)out->reset_us * (remaining + 1)) {
-        out->has_budget = true;
+    if (remaining == 0) {
+        out->empty_us = reset_us > out->empty_us ? reset_us : out->empty_us;
+    } else if (out->remaining == 0 || (wide)reset_us * out->remaining > (wide)out->reset_us * remaining) {
         out->remaining = remaining;
         out->reset_us = reset_us;
     }

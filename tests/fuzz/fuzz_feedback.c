@@ -22,7 +22,8 @@ static void check(const struct feedback *f)
 {
     must(f->pause_us >= 0 && f->pause_us <= WHEN_FOREVER_US);
     must(!f->throttled || !f->banned);
-    must(!f->has_budget || (f->remaining >= 0 && f->reset_us >= 0 && f->reset_us <= WHEN_FOREVER_US));
+    must(f->remaining >= 0 && f->reset_us >= 0 && f->reset_us <= WHEN_FOREVER_US);
+    must(f->empty_us >= 0 && f->empty_us <= WHEN_FOREVER_US);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);

@@ -299,15 +299,19 @@ END_TEST
 
 START_TEST(budgets_are_read_where_they_are_asked_for_and_the_tightest_governs)
 {
-    ck_assert(!SAID(200, "RateLimit", "\"a\";r=5;t=30").has_budget);
+    ck_assert_int_eq(SAID(200, "RateLimit", "\"a\";r=5;t=30").remaining, 0);
     conf.adapt = true;
     struct feedback f = SAID(200, "RateLimit", "\"a\";r=5;t=30, \"b\";r=50;t=3600", "X-RateLimit-Remaining", "10",
                              "X-RateLimit-Reset", "1792567010");
-    ck_assert(f.has_budget);
     ck_assert_int_eq(f.remaining, 50);
     ck_assert_int_eq(f.reset_us, 3600 * SECOND);
+    f = SAID(200, "RateLimit", "\"a\";r=0;t=30, \"b\";r=5;t=10", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset",
+             "1792567010");
+    ck_assert_int_eq(f.empty_us, 30 * SECOND);
+    ck_assert_int_eq(f.remaining, 5);
     f = SAID(200, "X-RateLimit-Remaining", "lots", "X-RateLimit-Reset", "1792567010");
-    ck_assert(!f.has_budget);
+    ck_assert_int_eq(f.remaining, 0);
+    ck_assert_int_eq(f.empty_us, 0);
     ck_assert_uint_eq(f.garbage, 1);
     ck_assert_uint_eq(SAID(200, "X-RateLimit-Remaining", "5").garbage, 0);
 }
