@@ -86,6 +86,8 @@ struct exchange {
     bool acquiring;
     enum parse_error bad_body; /* found while the first send was put together */
     unsigned redials;
+    unsigned retries;   /* sent again after an answer, or none */
+    unsigned throttled; /* answers that said to slow down */
     int64_t held_bytes;
     struct forecast forecast;
     int64_t patience_us;

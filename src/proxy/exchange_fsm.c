@@ -18,6 +18,7 @@
 #include "proxy/admit.h"
 #include "proxy/exchange_answer.h"
 #include "proxy/exchange_state.h"
+#include "proxy/feedback.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -32,22 +33,7 @@ static void end_tunnel(struct exchange *e, enum verdict verdict, const char *det
 
 static void reap_due(struct defer *defer)
 {
-    struct exchange *e = container_of(defer, struct exchange, reap);
-
-    message_free(e->request);
-    transfer_fini(&e->transfer);
-    if (e->relay != NULL) {
-        relay_fini(e->relay);
-        mem_free(e->relay);
-    }
-    mem_free(e->bucket_name);
-    mem_free(e->timing);
-    mem_free(e->wanted);
-    if (e->policy != NULL) {
-        policy_put(e->policy);
-    }
-    e->magic = 0;
-    mem_free(e);
+    exchange_free(container_of(defer, struct exchange, reap));
 }
 
 static void drop_upstream(struct exchange *e, bool reset)
@@ -246,7 +232,14 @@ static void waiter_give_up(struct waiter *waiter, enum give_up why)
 
     must_be(e, EXCHANGE_MAGIC);
     if (e->state == EXCHANGE_TUNNEL) {
-        end_tunnel(e, why == GIVE_UP_DEADLINE ? VERDICT_DEADLINE : VERDICT_REDIS_DOWN, "a turn inside the tunnel");
+        static const enum verdict verdicts[] = {[GIVE_UP_DEADLINE] = VERDICT_DEADLINE,
+                                                [GIVE_UP_REDIS_DOWN] = VERDICT_REDIS_DOWN,
+                                                [GIVE_UP_PAUSED] = VERDICT_PAUSED};
+        end_tunnel(e, verdicts[why], "a turn inside the tunnel");
+    } else if (why == GIVE_UP_PAUSED) {
+        struct refusal refusal = {.verdict = VERDICT_PAUSED, .retry_after_us = CLOCK_SECOND_US};
+        feedback_explain(e, &refusal);
+        refuse(e, &refusal);
     } else if (why == GIVE_UP_DEADLINE) {
         refuse_as(e, VERDICT_DEADLINE, "it waited as long as max_wait, or Prefer: wait, allows", CLOCK_SECOND_US);
     } else {
@@ -265,6 +258,9 @@ static void enqueue(struct exchange *e)
         exchange_set_state(e, EXCHANGE_WAIT);
     } else {
         refusal.retry_after_us = e->forecast.retry_after_us > 0 ? e->forecast.retry_after_us : CLOCK_SECOND_US;
+        if (refusal.verdict == VERDICT_WAIT_TOO_LONG) {
+            feedback_explain(e, &refusal);
+        }
         refuse(e, &refusal);
     }
 }
@@ -299,12 +295,7 @@ static void h2_offered(void *arg)
     struct exchange *e = arg;
 
     must_be(e, EXCHANGE_MAGIC);
-    if (tunnels_first_h2(e->tunnels_of)) {
-        log_line(LOG_WARN, "tunnel_h2", LOG_STR("destination", e->bucket_name), LOG_STR("host", e->target.host),
-                 LOG_STR("meaning",
-                         "callers offer HTTP/2: several requests may share one turn, so the rate may be exceeded"),
-                 LOG_STR("cure", "HTTP/1.1 in the callers, or tunnel_h2 = refuse, or https = originate"), LOG_END);
-    }
+    exchange_warn_of_h2(e);
 }
 
 static void relay_ended(void *arg, enum relay_end how)
@@ -376,8 +367,7 @@ static void try_again(struct exchange *e)
     conn_read_body(e->caller->conn, false); /* the rest of it waits, as it did before the slot */
     exchange_set_state(e, e->paced ? EXCHANGE_WAIT : EXCHANGE_DIAL);
     if (e->paced) {
-        struct bucket *bucket = outbound_bucket(e->env->outbound, e->policy, e->bucket_name);
-        bucket_return(bucket, &e->waiter, mono_add(e->arrived, e->patience_us), true);
+        bucket_return(exchange_bucket(e), &e->waiter, mono_add(e->arrived, e->patience_us), true);
     }
     acquire(e);
 }
@@ -398,13 +388,31 @@ static void bad_body(struct exchange *e, enum parse_error error)
     over(e, AFTER_RESET);
 }
 
-static void set_timing(struct exchange *e)
+static bool answer_came(struct transfer *t, const struct message *response)
 {
-    if (e->env->conf->proxy.server_timing && e->timing == NULL) {
-        e->timing =
-            mem_printf("Server-Timing: sluice;dur=%.1f\r\n", (double)mono_diff(e->released, e->arrived) / 1000.0);
+    return feedback_take(container_of(t, struct exchange, transfer), response);
+}
+
+static void give_upstream_back(struct exchange *e)
+{
+    if (e->transfer.reusable) {
+        upstream_release(e->upstream);
+    } else {
+        upstream_close(e->upstream, false);
     }
-    e->transfer.extra = e->timing;
+    e->upstream = NULL;
+}
+
+/* To the head of the queue: a slot of its own for each attempt. */
+static void retry(struct exchange *e)
+{
+    give_upstream_back(e);
+    e->retries++;
+    e->counts->stats.retries++;
+    transfer_again(&e->transfer);
+    conn_read_body(e->caller->conn, false); /* of the next request, if any */
+    exchange_set_state(e, EXCHANGE_WAIT);
+    bucket_return(exchange_bucket(e), &e->waiter, mono_add(e->arrived, e->patience_us), false);
 }
 
 static void go_transfer(struct exchange *e)
@@ -412,6 +420,10 @@ static void go_transfer(struct exchange *e)
     struct transfer *t = &e->transfer;
 
     exchange_set_state(e, EXCHANGE_TRANSFER);
+    if (t->env == NULL) { /* the first time */
+        t->keep = e->paced && e->policy->feedback.retry != RETRY_NONE;
+        t->keep_body_bytes = e->policy->feedback.retry_body_max;
+    }
     t->env = &e->env->transfer;
     t->conn = e->caller->conn;
     t->upstream = e->upstream;
@@ -419,10 +431,11 @@ static void go_transfer(struct exchange *e)
     t->target = &e->target;
     t->policy = e->policy;
     t->on_end = transfer_ended;
+    t->on_answer = answer_came;
     t->must_close = e->env->draining;
     /* HTTP/2 is not spoken, so an offer of it is not passed on */
     t->upgrade = e->request->upgrade && e->request->minor == 1 && !message_has_token(e->request, "Upgrade", "h2c");
-    set_timing(e);
+    exchange_set_timing(e);
     if (!transfer_start(t)) {
         try_again(e);
     } else if (e->bad_body != PARSE_OK) {
@@ -481,12 +494,7 @@ static void go(struct exchange *e, struct mono now)
 
 static void transfer_done(struct exchange *e)
 {
-    if (e->transfer.reusable) {
-        upstream_release(e->upstream);
-    } else {
-        upstream_close(e->upstream, false);
-    }
-    e->upstream = NULL;
+    give_upstream_back(e);
     over(e, e->transfer.answer_close ? AFTER_FINISH : AFTER_NEXT);
 }
 
@@ -513,7 +521,14 @@ static void transfer_ended(struct transfer *t, enum transfer_end how)
         /* only a body that ends with the connection needs a reset to be seen as broken */
         over(e, t->answer_framing == FRAMING_UNTIL_CLOSE ? AFTER_RESET : AFTER_FINISH);
         return;
+    case TRANSFER_SWALLOWED:
+        retry(e);
+        return;
     case TRANSFER_UPSTREAM_CLOSED:
+        if (feedback_retries_unanswered(e)) {
+            retry(e);
+            return;
+        }
         refuse_as(e, VERDICT_UPSTREAM_CLOSED, "it may have seen the request, so it was not sent again", 0);
         return;
     case TRANSFER_BAD_RESPONSE:

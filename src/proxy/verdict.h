@@ -21,6 +21,9 @@
     X(QUEUED_BYTES, "queued_bytes", 503, "http_request_denied", "Too many bytes are queued in this proxy")             \
     X(DEADLINE, "deadline", 504, "http_request_denied", "The deadline came before the turn")                           \
     X(REDIS_DOWN, "redis_down", 503, "proxy_internal_error", "The fleet's coordination is out of reach")               \
+    X(PAUSED, "paused", 429, "http_request_denied", "The third party asked for a pause longer than the wait allows")    \
+    X(BANNED, "banned", 503, "http_request_denied", "The third party has banned us")                                   \
+    X(ERROR_BUDGET, "error_budget", 503, "http_request_denied", "The third party answered with too many errors")       \
     X(DENIED, "denied", 403, "http_request_denied", "This destination is not allowed")                                 \
     X(NOT_LISTED, "not_listed", 403, "http_request_denied", "This proxy does not serve this host directly")            \
     X(BAD_PORT, "bad_port", 403, "http_request_denied", "CONNECT to this port is not allowed")                         \
