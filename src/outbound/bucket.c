@@ -52,7 +52,7 @@ struct bucket *bucket_new(struct loop *loop, struct slots_redis *redis, struct p
         pacer_set_shared(&bucket->pacer, NULL, slots_local_asker(loop, &terms, (struct mono){WINDOW_LONG_AGO_US}));
     }
     word_init(&bucket->word, loop, redis, bucket->name, &bucket->pacer);
-    pacer_on_denied(&bucket->pacer, word_denied, &bucket->word);
+    pacer_on_doubt(&bucket->pacer, word_doubted, &bucket->word);
     return bucket;
 }
 

@@ -157,10 +157,10 @@ void pacer_set_slow(struct pacer *pacer, int64_t permille)
     pacer_kick(pacer);
 }
 
-void pacer_on_denied(struct pacer *pacer, void (*on_denied)(void *arg), void *arg)
+void pacer_on_doubt(struct pacer *pacer, void (*on_doubt)(void *arg), void *arg)
 {
-    pacer->on_denied = on_denied;
-    pacer->denied_arg = arg;
+    pacer->on_doubt = on_doubt;
+    pacer->doubt_arg = arg;
 }
 
 void pacer_set_policy(struct pacer *pacer, const struct policy *policy)
@@ -274,8 +274,8 @@ static void on_answer(void *arg, struct asker *asker, const struct slots_answer 
     }
     if (answer->outcome == SLOTS_LATER) {
         pacer->next_try = answer->again;
-        if (pacer->on_denied != NULL && mono_diff(answer->again, now) > DENIED_LEAST_US) {
-            pacer->on_denied(pacer->denied_arg);
+        if (pacer->on_doubt != NULL && mono_diff(answer->again, now) > DENIED_LEAST_US) {
+            pacer->on_doubt(pacer->doubt_arg);
         }
     }
     pacer_kick(pacer);
@@ -441,6 +441,27 @@ static void sooner(struct mono *next, struct mono at, struct mono now)
     }
 }
 
+/* When the first window in hand is to be doubted, never if not. One that was granted just before its use has been
+ * checked against pauses by that. */
+static struct mono doubt_at(const struct pacer *pacer)
+{
+    const struct held *held = &pacer->hand.held[0];
+
+    if (pacer->hand.count == 0 || held->checked || pacer->doubt_us == 0 || held->from != pacer->shared ||
+        pacer->shared->others == 0) {
+        return (struct mono){CLOCK_NEVER_US};
+    }
+    return mono_add(held->window.first, -pacer->doubt_us);
+}
+
+static void doubt(struct pacer *pacer, struct mono now)
+{
+    if (doubt_at(pacer).us <= now.us) {
+        pacer->hand.held[0].checked = true;
+        pacer->on_doubt(pacer->doubt_arg);
+    }
+}
+
 /* The next thing that happens by itself. */
 static void arm(struct pacer *pacer, struct mono now)
 {
@@ -451,6 +472,7 @@ static void arm(struct pacer *pacer, struct mono now)
         bool is_open = window->first.us <= now.us;
         struct mono at = is_open ? mono_add(window->last, 1) : window->first;
         sooner(&next, at.us > now.us ? at : mono_add(now, 1), now);
+        sooner(&next, doubt_at(pacer), now);
     }
     if (pacer->queue->count > 0) {
         sooner(&next, pacer->near_at.us > now.us ? pacer->near_at : mono_add(now, 1), now);
@@ -478,6 +500,7 @@ static void run(struct pacer *pacer)
     give_surplus_back(pacer);
     call_near(pacer);
     ask(pacer, loop_now(pacer->loop));
+    doubt(pacer, loop_now(pacer->loop));
     arm(pacer, loop_now(pacer->loop));
 }
 

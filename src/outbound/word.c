@@ -23,6 +23,7 @@
 
 #define WORD_MAGIC 0x776f7264u
 #define LOOK_EVERY_US CLOCK_SECOND_US
+#define DOUBT_MORE_US (4 * CLOCK_MS_US)
 #define MOST_US (86400 * CLOCK_SECOND_US)
 #define TIME_MOST_US (INT64_C(1) << 53)
 enum { NUMBERS = 13, REPLY = 6, SLOW_MOST = 1000 * STRIKES_EVEN, CALLS_MOST = 64 };
@@ -184,6 +185,7 @@ static void take_over(struct word *word, const struct link_call *call, const str
     }
     strikes->pause_us = strikes->until_us = until.us;
     strikes->why = reply->why;
+    word->pacer->doubt_us = word->redis->rtt.p99_us + DOUBT_MORE_US;
     slow_to(word, reply->slow);
     pacer_hear_pause(word->pacer, call->sent, until);
     if (reply->pause_us > 0) {
@@ -279,7 +281,7 @@ void word_used(struct word *word)
     timer_set(word->loop, &word->tick, mono_add(now, LOOK_EVERY_US), tick_due);
 }
 
-void word_denied(void *arg)
+void word_doubted(void *arg)
 {
     struct word *word = arg;
     must_be(word, WORD_MAGIC);

@@ -30,8 +30,8 @@ void word_fini(struct word *word);
 bool word_is_idle(const struct word *word);
 /* Somebody came to the bucket. */
 void word_used(struct word *word);
-/* Slots were refused for a while: maybe somebody else was told why. */
-void word_denied(void *word);
+/* Maybe somebody else was told of a pause. */
+void word_doubted(void *word);
 /* An operator ended the pause. */
 void word_resumed(struct word *word);
 int64_t word_tell(struct word *word, const struct answer *answer);

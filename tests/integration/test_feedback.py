@@ -61,7 +61,7 @@ class Strict:
             if self.served == self.good + 1:
                 raw = answer(429, f"Retry-After: {self.seconds}")
                 self.throttled_at = time.time()
-            elif self.throttled_at and req.arrived < self.throttled_at + self.seconds:
+            elif self.throttled_at and self.throttled_at < req.arrived < self.throttled_at + self.seconds:
                 raw = answer(429)
                 self.too_early += 1
             else:
@@ -70,10 +70,10 @@ class Strict:
 
 
 def test_one_throttled_answer_stops_three_replicas_until_it_is_over_and_then_the_rate_is_kept(rig, origin):
-    """429 and Retry-After: 2 under a backlog of 200: only what is on its way still comes, nothing for two seconds, then
-    one at a time. Of each other replica at most the slots in its hand (k, as many as 20 ms and a round trip need)."""
+    """429 and Retry-After: 2 under a backlog of 200: what comes within a round trip and some milliseconds was on its way;
+    then nothing for two seconds, then one at a time. Usually nothing was on its way at all."""
     redis = rig.redis()
-    third = Strict(origin, good=20, seconds=2)
+    third = Strict(origin, good=80, seconds=2)
     sluices = fleet(rig, redis, origin)
     crowd = rig.crowd(sluices, [request("GET", origin.url(f"/{n}"), "Connection: close") for n in range(200)])
     statuses = crowd.statuses()
@@ -82,8 +82,8 @@ def test_one_throttled_answer_stops_three_replicas_until_it_is_over_and_then_the
     resumed = [stamp for stamp in after if stamp >= third.throttled_at + 2]
     print("on their way:", [round(1000 * (stamp - third.throttled_at), 1) for stamp in on_their_way], "ms")
     print("resumed after", round(resumed[0] - third.throttled_at, 4), "s")
-    assert len(on_their_way) == third.too_early <= 1 + 2 * 2
-    assert all(stamp < third.throttled_at + 0.25 for stamp in on_their_way)
+    assert len(on_their_way) == third.too_early <= 2, "at most one slot in the hand of each other replica"
+    assert all(stamp < third.throttled_at + 0.1 for stamp in on_their_way)
     assert resumed[0] < third.throttled_at + 2.5
     assert most_in_window(resumed, 1.0) <= RATE
     gaps = [b - a for a, b in zip(resumed, resumed[1:])]
