@@ -9,7 +9,7 @@ LUA51_LIBS = $(shell $(PKG_CONFIG) --libs lua5.1)
 # Only the fake Redis includes Lua.
 $(B)/tests/sim/fake_redis.o $(B)/tests/sim/fake_commands.o: CPPFLAGS += $(shell $(PKG_CONFIG) --cflags lua5.1)
 # Unit tests that run the scripts.
-$(B)/unit/test_vectors $(B)/unit/test_strikes $(B)/unit/test_outage $(B)/unit/test_admission $(B)/unit/test_admission_bounds $(B)/unit/test_admission_vectors: UNIT_LIBS += $(LUA51_LIBS)
+$(B)/unit/test_vectors $(B)/unit/test_strikes $(B)/unit/test_word $(B)/unit/test_outage $(B)/unit/test_admission $(B)/unit/test_admission_bounds $(B)/unit/test_admission_vectors: UNIT_LIBS += $(LUA51_LIBS)
 
 $(B)/sim/sim: $(SIM_OBJ)
 	@mkdir -p $(@D)
