@@ -18,7 +18,6 @@ enum framing {
 struct field {
     struct slice name;  /* as it came: case kept */
     struct slice value; /* without outer whitespace */
-    bool ours;          /* put in by us: no nomination of the sender's Connection takes it out */
 };
 
 struct message {
@@ -45,6 +44,8 @@ const struct field *message_field(const struct message *message, const char *nam
 bool message_has_token(const struct message *message, const char *name, const char *token);
 /* Instead of every field of that name, in the place of the first; `name` and `value` must outlive the message. */
 void message_set_field(struct message *message, const char *name, const char *value);
+/* True for a field put in that way: no nomination in the sender's Connection takes it out. */
+bool message_is_ours(const struct message *message, const struct field *field);
 void message_drop_field(struct message *message, const char *name);
 
 #endif

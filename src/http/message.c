@@ -78,5 +78,13 @@ void message_set_field(struct message *message, const char *name, const char *va
         message->fields = mem_realloc(message->fields, (message->fields_count + 1) * sizeof(message->fields[0]));
         message->fields_count++;
     }
-    message->fields[at] = (struct field){slice_of(name), slice_of(value), true};
+    message->fields[at] = (struct field){slice_of(name), slice_of(value)};
+}
+
+/* What came lies in the head. */
+bool message_is_ours(const struct message *message, const struct field *field)
+{
+    uintptr_t at = (uintptr_t)field->name.ptr, head = (uintptr_t)message->head;
+
+    return message->head != NULL && (at < head || at > head + message->head_bytes);
 }

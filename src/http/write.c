@@ -110,7 +110,7 @@ static void end_framing(struct writing *w)
 /* True if `field` is dealt with. */
 static bool write_common(struct writing *w, const struct field *field)
 {
-    if (field->ours) {
+    if (message_is_ours(w->message, field)) {
         return false;
     }
     if (slice_is_nocase(field->name, "Content-Length")) {

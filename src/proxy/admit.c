@@ -200,7 +200,7 @@ static enum verdict dress(struct exchange *e, struct refusal *refusal)
     for (unsigned i = 0; i < rules->require_header_count; i++) {
         const char *name = rules->require_header[i].name;
         const struct field *field = message_field(e->request, name);
-        if (field == NULL || (!field->ours && !is_sent(e->request, name))) {
+        if (field == NULL || (!message_is_ours(e->request, field) && !is_sent(e->request, name))) {
             e->wanted = mem_printf("this destination wants requests with the header field %s", name);
             return refused(refusal, VERDICT_HEADER_MISSING, e->wanted);
         }

@@ -109,8 +109,8 @@ void forwarded_init(struct forwarded *forwarded, const struct inbound_request *r
     add_all(&adding, request, host);
     for (unsigned i = 0; i < adding.count; i++) { /* now that the text no longer moves */
         size_t start = i > 0 ? adding.ends[i - 1] : 0;
-        to->fields[to->fields_count++] = (struct field){
-            .name = slice_of(adding.names[i]), .value = {buf_ptr(&forwarded->text) + start, adding.ends[i] - start}};
+        to->fields[to->fields_count++] =
+            (struct field){slice_of(adding.names[i]), {buf_ptr(&forwarded->text) + start, adding.ends[i] - start}};
     }
 }
 
