@@ -40,6 +40,8 @@ struct budget_field {
     struct time_field reset;
 };
 
+struct host_pattern; /* conf/policy.h */
+
 enum retry_mode { RETRY_NONE, RETRY_THROTTLED, RETRY_SAFE };
 
 struct header_line {
@@ -49,6 +51,8 @@ struct header_line {
 
 struct feedback_conf {
     bool on;
+    struct host_pattern *from; /* whose answers are obeyed; none = everybody's */
+    unsigned from_count;
     struct status_range *throttle_status;
     unsigned throttle_status_count;
     struct answer_rule *throttle_if;
@@ -88,6 +92,9 @@ struct feedback_conf {
 
 /* What `to` points at becomes its own copy. */
 void feedback_conf_own(struct feedback_conf *to);
+/* Whether the answers of that host are obeyed; host in lower case, without brackets. */
+bool feedback_conf_obeys(const struct feedback_conf *conf, const char *host, uint16_t port);
+void feedback_conf_free_from(struct host_pattern *from, unsigned count);
 void feedback_conf_fini(struct feedback_conf *conf);
 
 #endif

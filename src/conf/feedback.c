@@ -1,6 +1,7 @@
 #include "conf/feedback.h"
 
 #include "base/mem.h"
+#include "conf/policy.h"
 
 #include <string.h>
 
@@ -39,6 +40,10 @@ static void own_lines(struct header_line **lines, unsigned count)
 
 void feedback_conf_own(struct feedback_conf *to)
 {
+    to->from = copy(to->from, to->from_count, sizeof *to->from);
+    for (unsigned i = 0; i < to->from_count; i++) {
+        to->from[i].host = copy_text(to->from[i].host);
+    }
     to->throttle_status = copy(to->throttle_status, to->throttle_status_count, sizeof *to->throttle_status);
     to->ban_status = copy(to->ban_status, to->ban_status_count, sizeof *to->ban_status);
     to->error_status = copy(to->error_status, to->error_status_count, sizeof *to->error_status);
@@ -56,6 +61,37 @@ void feedback_conf_own(struct feedback_conf *to)
     own_lines(&to->set_header, to->set_header_count);
     own_lines(&to->require_header, to->require_header_count);
     own_lines(&to->drop_header, to->drop_header_count);
+}
+
+static bool matches(const struct host_pattern *pattern, const char *host, uint16_t port)
+{
+    size_t len = strlen(host), suffix = strlen(pattern->host);
+
+    if (pattern->port != 0 && pattern->port != port) {
+        return false;
+    }
+    if (!pattern->wildcard) {
+        return strcmp(pattern->host, host) == 0;
+    }
+    return len > suffix + 1 && host[len - suffix - 1] == '.' && strcmp(host + len - suffix, pattern->host) == 0;
+}
+
+bool feedback_conf_obeys(const struct feedback_conf *conf, const char *host, uint16_t port)
+{
+    for (unsigned i = 0; i < conf->from_count; i++) {
+        if (matches(&conf->from[i], host, port)) {
+            return true;
+        }
+    }
+    return conf->from_count == 0;
+}
+
+void feedback_conf_free_from(struct host_pattern *from, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        mem_free(from[i].host);
+    }
+    mem_free(from);
 }
 
 static void free_rules(struct answer_rule *rules, unsigned count)
@@ -78,6 +114,7 @@ static void free_lines(struct header_line *lines, unsigned count)
 
 void feedback_conf_fini(struct feedback_conf *conf)
 {
+    feedback_conf_free_from(conf->from, conf->from_count);
     mem_free(conf->throttle_status);
     mem_free(conf->ban_status);
     mem_free(conf->error_status);

@@ -455,12 +455,30 @@ static bool set_errors(const struct place *place, struct slice text, struct feed
     return true;
 }
 
+static bool set_from(const struct place *place, struct slice text, struct feedback_conf *conf)
+{
+    struct policy taken = {0}; /* where hosts_set() puts them */
+    bool good = slice_is(text, "none") || hosts_set(place, text, &taken);
+
+    if (!good) {
+        feedback_conf_free_from(taken.hosts, taken.hosts_count);
+        return false;
+    }
+    feedback_conf_free_from(conf->from, conf->from_count);
+    conf->from = taken.hosts;
+    conf->from_count = taken.hosts_count;
+    return true;
+}
+
 bool feedback_value_set(const struct place *place, const struct key *key, struct slice text, struct policy *policy)
 {
     void *field = (char *)policy + key->offset;
 
     if (key->type == KEY_ERRORS) {
         return set_errors(place, text, &policy->feedback);
+    }
+    if (key->type == KEY_FROM) {
+        return set_from(place, text, &policy->feedback);
     }
     const struct kind *kind = kind_of(key->type);
     struct list before = {NULL, 0, kind->item_bytes}, list = before;
@@ -511,6 +529,10 @@ bool feedback_value_print(const struct key *key, const struct policy *policy, st
 
     if (key->type == KEY_ERRORS) {
         print_errors(&policy->feedback, out);
+        return true;
+    }
+    if (key->type == KEY_FROM && policy->feedback.from_count > 0) {
+        hosts_print(&(struct policy){.hosts = policy->feedback.from, .hosts_count = policy->feedback.from_count}, out);
         return true;
     }
     get_list(field, &list);

@@ -167,6 +167,8 @@ static const struct key table[] = {
 
 {IN_POLICY, "feedback", KEY_SWITCH, WORD(on), "on", 0, 0, "choice", switch_choices, true,
  "Obey what the third party's answers say about the rate: the keys from throttle_status to budget_header."},
+{IN_POLICY, "feedback_from", KEY_FROM, WORD(from), NULL, 0, 0, "HOST[:PORT] or *.SUFFIX[:PORT] list, or none", NULL, true,
+ "Hosts whose answers are obeyed, where several share a rate and not all are trusted to stop it. Not set: all of them."},
 {IN_POLICY, "throttle_status", KEY_STATUSES, WORD(throttle_status), "429", 0, 0, "STATUS list, or none", NULL, true,
  "Answers that mean slow down: nothing leaves, on any replica, for as long as they say."},
 {IN_POLICY, "throttle_if", KEY_ANSWERS, WORD(throttle_if), "503 header:Retry-After", 0, 0,

@@ -47,6 +47,7 @@ enum key_type {
     KEY_BUDGETS,   /* struct budget_field *, the same */
     KEY_FIELDS,    /* struct header_line *, the same: names alone */
     KEY_LINES,     /* struct header_line *, the same: one with each line of the file */
+    KEY_FROM,      /* feedback_conf.from */
     KEY_ERRORS,    /* feedback_conf.error_rate and .error_status */
 };
 

@@ -263,6 +263,7 @@ bool value_set(const struct place *place, const struct key *key, struct slice te
     case KEY_FIELDS:
     case KEY_LINES:
     case KEY_ERRORS:
+    case KEY_FROM:
         return feedback_value_set(place, key, text, record);
     }
     wrong("no such type of key");
@@ -362,6 +363,7 @@ bool value_print(const struct key *key, const void *record, struct buf *out)
     case KEY_FIELDS:
     case KEY_LINES:
     case KEY_ERRORS:
+    case KEY_FROM:
         return feedback_value_print(key, record, out);
     }
     wrong("no such type of key");

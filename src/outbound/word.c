@@ -262,8 +262,8 @@ static void tick_due(struct timer *timer, struct mono now)
     struct word *word = container_of(timer, struct word, tick);
     must_be(word, WORD_MAGIC);
 
-    look(word);
     if (word->pacer->queue->count > 0 || word->pacer->slow > STRIKES_EVEN || word->strikes.pause_us > now.us) {
+        look(word);
         timer_set(word->loop, &word->tick, mono_add(now, LOOK_EVERY_US), tick_due);
     }
 }

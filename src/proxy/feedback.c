@@ -102,7 +102,9 @@ bool feedback_take(struct exchange *e, const struct message *response)
         return false;
     }
     feedback_read(response, conf, loop_wall(e->env->loop), &said);
-    if (conf->on) {
+    bool obeyed = feedback_conf_obeys(conf, e->target.host, e->target.port) ||
+                  feedback_conf_obeys(conf, e->target.host, e->origin.port);
+    if (conf->on && obeyed) {
         pause_us = tell_all(e, response->status, &said);
     }
     return retries(e, response->status, &said, pause_us);

@@ -211,6 +211,15 @@ def test_feedback_off_changes_nothing(rig, origin):
     assert sluice.get(origin.url()).status == 200
 
 
+def test_a_host_that_is_not_trusted_does_not_stop_those_it_shares_a_rate_with(rig, origin):
+    hostile = rig.origin()
+    Script(hostile, answer(429, "Retry-After: 60"))
+    third = {"hosts": f"{origin.authority}, {hostile.authority}", "feedback_from": origin.authority, "rate": "1000/s", "max_wait": "2s"}
+    sluice = rig.sluice(destinations={"third": third})
+    assert sluice.get(hostile.url()).status == 429
+    assert sluice.get(origin.url()).status == 200
+
+
 def test_a_ban_stops_every_replica_and_is_told_loudly(rig, origin):
     redis = rig.redis()
     Script(origin, answer(418))

@@ -88,12 +88,30 @@ START_TEST(a_destination_replaces_whole_lists_of_default_and_none_empties_them)
 }
 END_TEST
 
+START_TEST(only_some_hosts_may_be_obeyed)
+{
+    struct conf *conf = conf_load_good("[destination a]\nhosts = *.a.test:80, b.test:80, c.test:80\n"
+                                       "feedback_from = *.x.a.test, b.test, c.test:80\n"
+                                       "[destination d.test:80]\n");
+    const struct feedback_conf *word = first(conf);
+
+    ck_assert(feedback_conf_obeys(word, "y.x.a.test", 80));
+    ck_assert(!feedback_conf_obeys(word, "x.a.test", 80));
+    ck_assert(!feedback_conf_obeys(word, "yx.a.test", 80));
+    ck_assert(feedback_conf_obeys(word, "b.test", 99));
+    ck_assert(feedback_conf_obeys(word, "c.test", 80) && !feedback_conf_obeys(word, "c.test", 81));
+    ck_assert(!feedback_conf_obeys(word, "other.test", 80));
+    ck_assert(feedback_conf_obeys(&conf->policies[1]->feedback, "d.test", 80));
+    conf_free(conf);
+}
+END_TEST
+
 START_TEST(a_dump_says_the_same_when_it_is_read_again)
 {
     struct conf *conf =
         conf_load_good("[destination a.test]\nhttps = originate\nset_header = A: 1, 2\nset_header = B: 2\n"
                        "throttle_status = 4xx, 529, *\nthrottle_if = none\nban_if = 403 header:X=y\n"
-                       "error_budget = 5/1m status=4xx\nrequire_header = A, B\n");
+                       "error_budget = 5/1m status=4xx\nfeedback_from = *.a.test:80, [::1]\nrequire_header = A, B\n");
     char *dump = conf_printed(conf, conf_dump);
     struct conf *again = conf_load_good(dump);
     char *second = conf_printed(again, conf_dump);
@@ -168,6 +186,7 @@ int main(void)
     tcase_add_test(tc, without_a_word_429_and_503_with_retry_after_are_obeyed);
     tcase_add_test(tc, what_the_table_of_apis_needs_can_be_said);
     tcase_add_test(tc, a_destination_replaces_whole_lists_of_default_and_none_empties_them);
+    tcase_add_test(tc, only_some_hosts_may_be_obeyed);
     tcase_add_test(tc, a_dump_says_the_same_when_it_is_read_again);
     tcase_add_test(tc, what_cannot_be_meant_is_refused_with_what_to_write);
     tcase_add_test(tc, fields_cannot_be_changed_inside_tunnels_and_that_is_said_with_what_to_do);

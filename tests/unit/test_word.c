@@ -244,7 +244,7 @@ START_TEST(a_low_budget_slows_both_and_half_of_it_comes_back_in_time)
     int64_t even_us = stats(a).interval_us;
 
     enter(a, 40, 600 * SECOND);
-    enter(b, 1, 600 * SECOND);
+    enter(b, 10, 600 * SECOND);
     tell(a, TOLD_BUDGET, 10 * SECOND, 20); /* one each half second */
     ck_assert_int_ge(stats(a).interval_us, 490 * MS);
     pass(1200 * MS);
