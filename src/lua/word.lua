@@ -20,6 +20,8 @@ local pause = tonumber(redis.call('HGET', KEYS[2], 'pause')) or 0
 -- That far ahead: the clock went back.
 if till > now + a[13] then till = 0 end
 if pause > now + a[13] then pause = 0 end
+-- An operator ended it: with it went the offence.
+if till > pause then till = 0 end
 struck, moved = math.min(struck, now), math.min(moved, now)
 
 -- What was slowed down comes back by itself, a twelfth of it with each step.

@@ -36,6 +36,9 @@ static void check_clock(struct strikes *s, const struct strikes_ask *ask, int64_
 {
     s->until_us = s->until_us > now + ask->most_of_all_us ? 0 : s->until_us;
     s->pause_us = s->pause_us > now + ask->most_of_all_us ? 0 : s->pause_us;
+    if (s->until_us > s->pause_us) { /* an operator ended it: with it went the offence */
+        s->until_us = 0;
+    }
     s->struck_us = least(s->struck_us, now);
     s->moved_us = least(s->moved_us, now);
 }

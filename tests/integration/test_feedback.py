@@ -1,12 +1,14 @@
 """The third party's word: what it answers stops, slows, or bans a whole fleet, and for as long as it says."""
 import json
+import re
 import threading
 import time
+import urllib.request
 
 import pytest
 
 from origin import most_in_window, ok
-from rig import eventually
+from rig import eventually, ini
 from wire import request
 
 RATE = 50
@@ -182,6 +184,26 @@ def test_garbage_is_counted_and_the_default_applies(rig, origin):
         sluice.get(origin.url())
     first, second = origin.stamps()
     assert 0.4 <= second - first < 3
+
+
+def test_what_was_said_is_counted(rig, origin):
+    Script(origin, answer(429, "Retry-After: soon"), answer(418), ok())
+    keys = {"hosts": origin.authority, "rate": "1000/s", "ban_status": "418", "ban_pause": "60s", "retry": "throttled", "pause_default": "10ms"}
+    sluice = rig.sluice(ini(destinations={"third": keys}) + "[admin]\nlisten = 127.0.0.1:0\n")
+    assert sluice.get(origin.url()).status == 418
+    admin = re.findall(r"^listen = (.*)$", sluice.config.read_text(), re.M)[1]
+    with urllib.request.urlopen(f"http://{admin}/metrics", timeout=10) as page:
+        metrics = page.read().decode()
+    for name in ("throttled", "banned", "garbled_feedback", "retries"):
+        assert f'sluice_{name}_total{{destination="third"}} 1' in metrics, name
+    with urllib.request.urlopen(f"http://{admin}/status.json", timeout=10) as page:
+        third, = [d for d in json.load(page)["destinations"] if d["name"] == "third"]
+    assert third["stopped"] == "banned by the third party" and third["paused_us"] > 0
+    command = urllib.request.Request(f"http://{admin}/control/resume", b'{"destination": "third"}', {"Content-Type": "application/json"})
+    urllib.request.urlopen(command, timeout=10).close()
+    started = time.monotonic()
+    assert sluice.get(origin.url()).status == 200
+    assert time.monotonic() - started < 0.9, "an operator ended it"
 
 
 def test_who_cannot_wait_that_long_hears_so_at_once_with_a_true_retry_after(rig, origin):

@@ -234,6 +234,21 @@ START_TEST(a_clock_that_goes_back_ends_what_lies_too_far_ahead)
 }
 END_TEST
 
+START_TEST(a_pause_that_an_operator_ended_is_no_reason_any_more)
+{
+    told(TOLD_THROTTLED, 0, 0);
+    told(TOLD_BANNED, 0, 9 * SECOND);
+    strikes.pause_us = 0;
+    fake_redis_set(redis, "s:{a}:b", "pause", "0");
+    now += SECOND;
+    ck_assert_int_eq(told(TOLD_NOTHING, 0, 0).why, STOP_NONE);
+    struct strikes_reply reply = told(TOLD_THROTTLED, 0, 0);
+    ck_assert(reply.fresh);
+    ck_assert_int_eq(reply.why, STOP_THROTTLED);
+    ck_assert_int_eq(pause_left(reply), 2 * SECOND);
+}
+END_TEST
+
 static int64_t pick(int64_t least, int64_t most)
 {
     return least + random() % (most - least + 1);
@@ -274,6 +289,7 @@ int main(void)
     tcase_add_test(tc, repeated_throttling_slows_it_down_and_time_brings_it_back);
     tcase_add_test(tc, a_budget_that_runs_low_slows_it_down_and_an_empty_one_stops_it);
     tcase_add_test(tc, a_clock_that_goes_back_ends_what_lies_too_far_ahead);
+    tcase_add_test(tc, a_pause_that_an_operator_ended_is_no_reason_any_more);
     tcase_add_loop_test(tc, the_script_and_the_arithmetic_agree_whatever_comes, 0, 20);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);
