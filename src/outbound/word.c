@@ -311,21 +311,31 @@ static bool stretch(const struct word *word, const struct answer *answer, struct
     return ask->slow_to > word->pacer->slow + word->pacer->slow / 20;
 }
 
+static void follow(struct word *word, const struct answer *answer, struct mono now)
+{
+    struct strikes_ask look_only = ask_for(word, TOLD_NOTHING, now, 0);
+    struct strikes_ask ask = ask_for(word, answer->told, answer->left, answer->asked_us);
+
+    if (answer->told == TOLD_BUDGET && !stretch(word, answer, &ask)) {
+        return;
+    }
+    struct strikes_reply before = strikes_take(&word->strikes, &look_only, now.us);
+    struct strikes_reply after = strikes_take(&word->strikes, &ask, now.us);
+    if (answer->told != TOLD_WELL) {
+        word->told = now;
+    }
+    obey(word, answer->told, &before, &after);
+    tell_redis(word, &ask);
+    word_used(word);
+}
+
 int64_t word_tell(struct word *word, const struct answer *answer)
 {
     must_be(word, WORD_MAGIC);
     struct mono now = loop_now(word->loop);
-    struct strikes_ask look_only = ask_for(word, TOLD_NOTHING, now, 0);
-    struct strikes_ask ask = ask_for(word, answer->told, answer->left, answer->asked_us);
 
-    if (!(answer->told == TOLD_WELL && word->strikes.count == 0) &&
-        !(answer->told == TOLD_BUDGET && !stretch(word, answer, &ask))) {
-        struct strikes_reply before = strikes_take(&word->strikes, &look_only, now.us);
-        struct strikes_reply after = strikes_take(&word->strikes, &ask, now.us);
-        word->told = answer->told == TOLD_WELL ? word->told : now;
-        obey(word, answer->told, &before, &after);
-        tell_redis(word, &ask);
-        word_used(word);
+    if (answer->told != TOLD_WELL || word->strikes.count > 0) { /* else there is nothing to forgive */
+        follow(word, answer, now);
     }
     int64_t left_us = word->strikes.pause_us - now.us;
     return left_us > 0 ? left_us : 0;

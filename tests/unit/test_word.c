@@ -98,7 +98,12 @@ static void teardown(void)
         }
         outbound_free(r->outbound);
         link_free(r->link);
-        loop_free(r->loop);
+        loop_kill(r->loop);
+    }
+    pass(60 * SECOND); /* until what is under way has arrived */
+    for (int i = 0; i < REPLICAS; i++) {
+        loop_free(replicas[i].loop);
+        mem_free(replicas[i].link);
     }
     policy_put(policy);
     server_fini(&server);
