@@ -157,7 +157,7 @@ void pacer_set_slow(struct pacer *pacer, int64_t permille)
     pacer_kick(pacer);
 }
 
-void pacer_on_doubt(struct pacer *pacer, void (*on_doubt)(void *arg), void *arg)
+void pacer_on_doubt(struct pacer *pacer, void (*on_doubt)(void *arg, bool denied), void *arg)
 {
     pacer->on_doubt = on_doubt;
     pacer->doubt_arg = arg;
@@ -275,7 +275,7 @@ static void on_answer(void *arg, struct asker *asker, const struct slots_answer 
     if (answer->outcome == SLOTS_LATER) {
         pacer->next_try = answer->again;
         if (pacer->on_doubt != NULL && mono_diff(answer->again, now) > DENIED_LEAST_US) {
-            pacer->on_doubt(pacer->doubt_arg);
+            pacer->on_doubt(pacer->doubt_arg, true);
         }
     }
     pacer_kick(pacer);
@@ -458,7 +458,7 @@ static void doubt(struct pacer *pacer, struct mono now)
 {
     if (doubt_at(pacer).us <= now.us) {
         pacer->hand.held[0].checked = true;
-        pacer->on_doubt(pacer->doubt_arg);
+        pacer->on_doubt(pacer->doubt_arg, false);
     }
 }
 

@@ -24,7 +24,7 @@ struct pacer {
     int64_t dial_us;      /* how long waiters took to get ready lately */
     bool is_open;         /* on_redis_down = open is in force, and was told to the log */
     int64_t slow;         /* permille of the configured interval that is kept */
-    void (*on_doubt)(void *arg); /* somebody else may have been told of a pause */
+    void (*on_doubt)(void *arg, bool denied); /* somebody else may have been told of a pause */
     void *doubt_arg;
     int64_t doubt_us; /* how long before its use a window that was held for a while is doubted */
 
@@ -59,9 +59,9 @@ void pacer_hear_pause(struct pacer *pacer, struct mono sent, struct mono until);
 /* Slots `permille` / 1000 as far apart as configured. */
 void pacer_set_slow(struct pacer *pacer, int64_t permille);
 int64_t pacer_even_interval_us(const struct pacer *pacer);
-/* Called when slots were refused for longer than a moment, and `doubt_us` before the use of a slot that other replicas
- * had time to hear of a pause for. */
-void pacer_on_doubt(struct pacer *pacer, void (*on_doubt)(void *arg), void *arg);
+/* Called when slots were refused for longer than a moment (`denied`), and `doubt_us` before the use of a slot that was
+ * in hand for so long that another replica may have been told of a pause since. */
+void pacer_on_doubt(struct pacer *pacer, void (*on_doubt)(void *arg, bool denied), void *arg);
 /* Until when nothing leaves, in the past when it may. */
 struct mono pacer_paused_until(const struct pacer *pacer, struct mono now);
 /* Nothing in hand, nothing asked, nothing to remember. */

@@ -3,7 +3,8 @@
  *
  *   an answer -> strikes.c: what follows, at once and here          -> pause, slower rate, waiters that can't make it
  *             -> word.lua: the same for the whole fleet, in Redis   -> its reply is the truth, and replaces ours
- *   once a second while the bucket is in use, and when slots are refused: a look, for what others were told
+ *   when slots are refused, or were in hand for a while, and once a second with adapt: a look, for what others were
+ * told
  *
  * So this process stops without waiting for Redis, goes on without it, and still every replica ends up with the same.
  * What was said while Redis is gone is told to it when it is back as far as a pause goes (slots_asker.c); the rest is
@@ -23,6 +24,7 @@
 
 #define WORD_MAGIC 0x776f7264u
 #define LOOK_EVERY_US CLOCK_SECOND_US
+#define RECENT_US (300 * CLOCK_MS_US)
 #define DOUBT_MORE_US (4 * CLOCK_MS_US)
 #define MOST_US (86400 * CLOCK_SECOND_US)
 #define TIME_MOST_US (INT64_C(1) << 53)
@@ -185,7 +187,6 @@ static void take_over(struct word *word, const struct link_call *call, const str
     }
     strikes->pause_us = strikes->until_us = until.us;
     strikes->why = reply->why;
-    word->pacer->doubt_us = word->redis->rtt.p99_us + DOUBT_MORE_US;
     slow_to(word, reply->slow);
     pacer_hear_pause(word->pacer, call->sent, until);
     if (reply->pause_us > 0) {
@@ -257,36 +258,51 @@ static void look(struct word *word)
     }
 }
 
+/* Pauses are learned of where they hurt, when slots are refused; a slower rate has to be asked for. */
+static bool is_worth_a_look(const struct word *word, struct mono now)
+{
+    bool busy = word->pacer->queue->count > 0;
+
+    return word->pacer->slow > STRIKES_EVEN || word->strikes.pause_us > now.us ||
+           (busy && (word->pacer->policy->feedback.adapt || word->strikes.count > 0));
+}
+
 static void tick_due(struct timer *timer, struct mono now)
 {
     struct word *word = container_of(timer, struct word, tick);
     must_be(word, WORD_MAGIC);
 
-    if (word->pacer->queue->count > 0 || word->pacer->slow > STRIKES_EVEN || word->strikes.pause_us > now.us) {
-        look(word);
+    if (is_worth_a_look(word, now)) {
+        if (mono_diff(now, word->looked) >= RECENT_US) {
+            look(word);
+        }
         timer_set(word->loop, &word->tick, mono_add(now, LOOK_EVERY_US), tick_due);
     }
 }
 
 void word_used(struct word *word)
 {
+    const struct feedback_conf *conf = &word->pacer->policy->feedback;
     struct mono now = loop_now(word->loop);
 
-    if (!word->pacer->policy->feedback.on || timer_is_set(&word->tick)) {
+    word->pacer->doubt_us = conf->on && word->redis != NULL ? word->redis->rtt.p99_us + DOUBT_MORE_US : 0;
+    if (!conf->on || timer_is_set(&word->tick)) {
         return;
     }
-    if (word->redis != NULL && mono_diff(now, word->looked) >= LOOK_EVERY_US) {
+    if (conf->adapt && word->redis != NULL && mono_diff(now, word->looked) >= LOOK_EVERY_US) {
         look(word);
     }
     timer_set(word->loop, &word->tick, mono_add(now, LOOK_EVERY_US), tick_due);
 }
 
-void word_doubted(void *arg)
+/* Slots that are scarce are refused again and again, which is news only once in a while. */
+void word_doubted(void *arg, bool denied)
 {
     struct word *word = arg;
     must_be(word, WORD_MAGIC);
+    bool recent = mono_diff(loop_now(word->loop), word->looked) < RECENT_US;
 
-    if (word->pacer->policy->feedback.on && word->redis != NULL && !word->looking) {
+    if (word->pacer->policy->feedback.on && word->redis != NULL && !word->looking && !(denied && recent)) {
         look(word);
     }
 }

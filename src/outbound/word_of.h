@@ -31,7 +31,7 @@ bool word_is_idle(const struct word *word);
 /* Somebody came to the bucket. */
 void word_used(struct word *word);
 /* Maybe somebody else was told of a pause. */
-void word_doubted(void *word);
+void word_doubted(void *word, bool denied);
 /* An operator ended the pause. */
 void word_resumed(struct word *word);
 int64_t word_tell(struct word *word, const struct answer *answer);
