@@ -85,10 +85,10 @@ $(B)/src/admin/page.c: src/admin/page.html
 $(PAGE_OBJ): $(B)/src/admin/page.c src/admin/page.h
 	$(Q)$(CC) $(CSTD) $(CFLAGS) $(HARDEN) $(CPPFLAGS) -Isrc -c -o $@ $<
 
-# A unit test names what it links in its first line: /* links: src/base/str.c src/base/mem.c */
+# A unit test names what it links in its first line: /* links: src/base/str.c src/conf/ */
 UNIT := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/test_*.c))
 UNIT_LIBS = $(LIBS) $(shell $(PKG_CONFIG) --libs check)
-links = $(addprefix $(B)/,$(patsubst %.lua,%.o,$(patsubst %.c,%.o,$(shell sed -n '1s|^/\* links: \(.*\) \*/$$|\1|p' $(1)))))
+links = $(addprefix $(B)/,$(patsubst %.lua,%.o,$(patsubst %.c,%.o,$(foreach l,$(shell sed -n '1s|^/\* links: \(.*\) \*/$$|\1|p' $(1)),$(if $(filter %/,$(l)),$(wildcard $(l)*.c),$(l))))))
 .SECONDEXPANSION:
 $(B)/unit/%: $(B)/tests/unit/%.o $$(call links,tests/unit/$$*.c) $(LLHTTP_OBJ)
 	@mkdir -p $(@D)

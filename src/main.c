@@ -33,9 +33,10 @@
 enum { EXIT_BAD_CONFIG = 2, SPARE_DESCRIPTORS = 64, REPLICA_ID_BYTES = 24, SIGNALS = 4 };
 
 extern const struct script script_reserve, script_settle, script_pause, script_members, script_fly,
-    script_charge, script_admit;
+    script_charge, script_admit, script_word;
 static const struct script *const scripts[] = {&script_reserve, &script_settle, &script_pause, &script_members,
-                                               &script_fly,     &script_charge, &script_admit};
+                                               &script_fly,     &script_charge, &script_admit,
+                                               &script_word};
 
 struct app {
     struct conf *conf;

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "conf/feedback.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -125,6 +126,8 @@ struct policy {
     char *ca_file;     /* NULL = the system's certificates */
     char *client_cert; /* NULL = none */
     char *client_key;  /* NULL = in client_cert's file */
+
+    struct feedback_conf feedback;
 };
 
 struct policy *policy_get(struct policy *policy);

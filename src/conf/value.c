@@ -235,6 +235,15 @@ bool value_set(const struct place *place, const struct key *key, struct slice te
     case KEY_WEIGHTS:
     case KEY_MATCHES:
         return order_set(place, key, text, field);
+    case KEY_STATUSES:
+    case KEY_ANSWERS:
+    case KEY_PAUSES:
+    case KEY_BUDGETS:
+    case KEY_FIELDS:
+    case KEY_LINES:
+    case KEY_ERRORS:
+    case KEY_FROM:
+        return feedback_value_set(place, key, text, record);
     }
     wrong("no such type of key");
 }
@@ -326,6 +335,15 @@ bool value_print(const struct key *key, const void *record, struct buf *out)
     case KEY_WEIGHTS:
     case KEY_MATCHES:
         return order_print(key, field, out);
+    case KEY_STATUSES:
+    case KEY_ANSWERS:
+    case KEY_PAUSES:
+    case KEY_BUDGETS:
+    case KEY_FIELDS:
+    case KEY_LINES:
+    case KEY_ERRORS:
+    case KEY_FROM:
+        return feedback_value_print(key, record, out);
     }
     wrong("no such type of key");
 }

@@ -30,6 +30,10 @@ bool order_print(const struct key *key, const struct order_terms *terms, struct 
 bool url_set(const struct place *place, struct slice text, struct redis_conf *redis);
 bool hosts_set(const struct place *place, struct slice text, struct policy *policy);
 void hosts_print(const struct policy *policy, struct buf *out);
+bool feedback_value_set(const struct place *place, const struct key *key, struct slice text, struct policy *policy);
+/* Before the first value of a key that repeats: what was inherited goes. */
+void feedback_value_clear(const struct key *key, struct policy *policy);
+bool feedback_value_print(const struct key *key, const struct policy *policy, struct buf *out);
 bool inbound_value_set(const struct place *place, const struct key *key, struct slice text,
                        struct inbound_record *record);
 bool inbound_value_print(const struct key *key, const struct inbound_record *record, struct buf *out);

@@ -30,7 +30,7 @@
 #define AGAIN_BAD_US (100 * CLOCK_MS_US)
 #define AGAIN_MOST_US CLOCK_SECOND_US /* another replica may have ended the pause that was told */
 #define MEMBERS_TTL_US (3 * CLOCK_SECOND_US)
-#define PAUSE_MOST_US (3600 * CLOCK_SECOND_US)
+#define PAUSE_MOST_US (86400 * CLOCK_SECOND_US)
 enum { LOOKS = 3 };
 
 extern const struct script script_reserve, script_settle, script_pause, script_members, script_fly, script_charge;
@@ -48,12 +48,13 @@ static struct redis_asker *self_of(const struct asker *asker)
     return self;
 }
 
-/* "PREFIX:{TAG}:PART:SUFFIX"; what is in braces chooses the node of a cluster. */
 static char *key_of(const struct slots_redis *redis, const struct slots_spec *spec, unsigned level, const char *suffix)
 {
-    const char *part = spec->levels[level].part;
+    char *stem = slots_redis_stem(redis, spec->tag, spec->levels[level].part);
+    char *key = mem_printf("%s:%s", stem, suffix);
 
-    return mem_printf("%s:{%s}%s%s:%s", redis->prefix, spec->tag, part[0] != '\0' ? ":" : "", part, suffix);
+    mem_free(stem);
+    return key;
 }
 
 static void make_keys(struct redis_asker *self, const struct slots_spec *spec)
@@ -553,6 +554,15 @@ static struct mono redis_paused_until(const struct asker *asker)
     return self_of(asker)->pause_until;
 }
 
+static void redis_heard(struct asker *asker, struct mono sent, struct mono until)
+{
+    struct redis_asker *self = self_of(asker);
+
+    if (self->pause_told.us <= sent.us) {
+        self->pause_until = until;
+    }
+}
+
 static struct mono redis_next_free(const struct asker *asker, struct mono now)
 {
     const struct redis_asker *self = self_of(asker);
@@ -640,6 +650,7 @@ static const struct asker_ops redis_ops = {.ask = redis_ask,
                                            .give_back = redis_give_back,
                                            .pause = redis_pause,
                                            .paused_until = redis_paused_until,
+                                           .heard = redis_heard,
                                            .next_free = redis_next_free,
                                            .lookahead_us = redis_lookahead_us,
                                            .set_spec = redis_set_spec,

@@ -151,6 +151,11 @@ static void on_moved(void *arg)
     }
 }
 
+char *slots_redis_stem(const struct slots_redis *redis, const char *tag, const char *part)
+{
+    return mem_printf("%s:{%s}%s%s", redis->prefix, tag, part[0] != '\0' ? ":" : "", part);
+}
+
 /* ---- clock ---- */
 
 void slots_redis_exchange(struct slots_redis *redis, const struct link_call *call, struct rtime now)
