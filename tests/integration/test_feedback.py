@@ -99,7 +99,7 @@ def test_a_pause_outlives_the_replica_that_was_told(rig, origin):
     third = Script(origin, answer(429, "Retry-After: 2"))
     first, = fleet(rig, redis, origin, 1)
     assert first.get(origin.url("/a")).status == 429
-    eventually(lambda: redis.command("EXISTS", "sluice:{third}:f") == ":1", why="the pause in Redis")
+    eventually(lambda: redis.command("EXISTS", "sluice:{third}:v") == ":1", why="the pause in Redis")
     first.kill()
     second, = fleet(rig, redis, origin, 1)
     assert second.get(origin.url("/b")).status == 200
@@ -285,7 +285,7 @@ def test_a_budget_that_runs_low_slows_every_replica_and_the_rate_comes_back(rig,
     Script(origin, ok(b"", "X-RateLimit-Remaining: 4", "X-RateLimit-Reset: 2"))
     first, second = fleet(rig, redis, origin, 2, adapt="on", adapt_return="1s", max_wait="1m")
     first.get(origin.url("/low"))
-    eventually(lambda: redis.command("EXISTS", "sluice:{third}:f") == ":1", why="the word in Redis")
+    eventually(lambda: redis.command("EXISTS", "sluice:{third}:v") == ":1", why="the word in Redis")
     for _ in range(4):
         second.get(origin.url("/slow"))
     assert pace_of(origin, "/slow", 3) > 0.12, "a tenth of the rate is the least"
