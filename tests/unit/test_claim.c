@@ -31,8 +31,8 @@ static unsigned grants_count;
 
 static void setup(void)
 {
-    static char names[SLOT_LEVELS][3][16];
-    static char quota_names[SLOT_LEVELS][SLOT_QUOTAS][16];
+    static char names[SLOT_LEVELS][3][48];
+    static char quota_names[SLOT_LEVELS][SLOT_QUOTAS][48];
     static char epoch[] = "s:{a}:e", id[] = "me";
 
     redis = fake_redis_new();
