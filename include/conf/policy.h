@@ -34,8 +34,9 @@ struct host_pattern {
 
 struct policy {
     uint32_t magic;
-    uint32_t refs;
-    char *label; /* section's label; "default" for [default] */
+    _Atomic uint32_t refs; /* the last of them may be dropped by a thread that takes old settings apart */
+    uint64_t version;      /* of the settings it came with; a later one is not replaced by an earlier one */
+    char *label;           /* section's label; "default" for [default] */
     unsigned line;
     struct host_pattern *hosts;
     unsigned hosts_count;
@@ -131,6 +132,7 @@ struct conf_route_index; /* exact hosts and suffixes */
 
 struct conf {
     uint32_t magic;
+    uint64_t version; /* grows with every reload */
     struct proxy_conf proxy;
     struct redis_conf redis;
     struct admin_conf admin;

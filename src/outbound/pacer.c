@@ -122,6 +122,33 @@ void pacer_fini(struct pacer *pacer)
     pacer->magic = 0;
 }
 
+/* Slots are now closer: the next one need not wait for as long as the latest one was given to stand for. That is told by
+ * giving back the end of the latest slot; if anybody has asked since, here or in another replica, it has no effect and
+ * the next slot comes when it would have come. */
+static void bring_forward(struct pacer *pacer, int64_t before_us)
+{
+    const struct held *latest = &pacer->latest;
+    struct asker *asker = pacer->shared;
+    struct mono now = loop_now(pacer->loop);
+    int64_t shift_us = asker->terms.interval_us;
+    int64_t soonest_us = mono_diff(now, latest->window.first) + 2 * asker->ops->lookahead_us(asker) + CLOCK_MS_US;
+
+    if (shift_us >= before_us) {
+        return;
+    }
+    pacer->next_try.us = WINDOW_LONG_AGO_US; /* what "later" meant was said of the old rate */
+    if (latest->from != asker) {
+        return;
+    }
+    shift_us = shift_us > soonest_us ? shift_us : soonest_us;
+    struct window end = latest->window;
+    end.first = mono_add(end.first, shift_us);
+    end.slot.first_us += shift_us;
+    if (end.slot.first_us < end.slot.tat_us && asker->ops->give_back(asker, &end, &latest->window)) {
+        pacer->latest.window.slot.tat_us = end.slot.first_us;
+    }
+}
+
 void pacer_set_policy(struct pacer *pacer, const struct policy *policy)
 {
     must_be(pacer, PACER_MAGIC);
@@ -130,8 +157,11 @@ void pacer_set_policy(struct pacer *pacer, const struct policy *policy)
     bool same_rate =
         policy->rate.count == pacer->policy->rate.count && policy->rate.period_us == pacer->policy->rate.period_us;
 
+    int64_t before_us = pacer->shared->terms.interval_us;
+
     pacer->policy = policy;
     pacer->shared->ops->set_terms(pacer->shared, &terms);
+    bring_forward(pacer, before_us);
     if (pacer->outage != NULL && fallback_permits(policy) > 0) {
         terms = slots_terms_of(policy, fallback_permits(policy));
         pacer->outage->ops->set_terms(pacer->outage, &terms);
@@ -229,6 +259,7 @@ static void on_answer(void *arg, struct asker *asker, const struct slots_answer 
     tally_count(pacer->tally, TALLY_LATE, answer->spoilt);
     for (unsigned i = 0; i < answer->count; i++) {
         hand_add(&pacer->hand, &answer->windows[i], asker);
+        pacer->latest = (struct held){answer->windows[i], asker};
     }
     if (answer->outcome == SLOTS_LATER) {
         pacer->next_try = answer->again;

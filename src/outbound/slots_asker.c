@@ -172,7 +172,10 @@ static void take_in(struct redis_asker *self, const struct link_call *call, cons
          */
         int64_t from = clock->born.us > clock->step_at.us ? clock->born.us : clock->step_at.us;
         int64_t until = from + self->terms.horizon_us + self->base.terms.interval_us;
-        self->listen_until.us = until > self->listen_until.us ? until : self->listen_until.us;
+        if (until > self->listen_until.us) {
+            self->listen_from.us = from;
+            self->listen_until.us = until;
+        }
     }
 }
 
@@ -478,7 +481,12 @@ static void redis_set_terms(struct asker *asker, const struct slots_terms *terms
 {
     struct redis_asker *self = self_of(asker);
 
+    int64_t until = self->listen_from.us + terms->horizon_us + terms->interval_us;
+
     self->terms = self->base.terms = *terms;
+    if (until < self->listen_until.us) {
+        self->listen_until.us = until; /* the interval that is kept free after it has become shorter */
+    }
     self->grace_us = self->grace_us > terms->late_us ? self->grace_us : terms->late_us;
 }
 

@@ -17,6 +17,7 @@
 #include "proxy/access_log.h"
 #include "proxy/admit.h"
 #include "proxy/exchange_state.h"
+#include "proxy/refusal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -131,23 +132,9 @@ static void refuse_as(struct exchange *e, enum verdict verdict, const char *deta
     refuse(e, &refusal);
 }
 
-/* An upstream error's word in the log is "upstream_" and its RFC 9209 name, but for the one that is a refusal of ours.
- */
 static void refuse_upstream(struct exchange *e, enum upstream_error error, const char *detail)
 {
-    static const char *const words[] = {[UPSTREAM_OK] = NULL,
-#define X(name, status, type, text) [UPSTREAM_BAD_##name] = "upstream_" type,
-                                        UPSTREAM_ERRORS(X)
-#undef X
-    };
-    struct refusal refusal = {
-        .verdict = VERDICT_UPSTREAM,
-        .status = upstream_error_status(error),
-        .word = error == UPSTREAM_BAD_PRIVATE ? "private_address" : words[error],
-        .error = upstream_error_type(error),
-        .title = upstream_error_text(error),
-        .retry_after_us = error == UPSTREAM_BAD_RESOURCES ? CLOCK_SECOND_US : 0,
-    };
+    struct refusal refusal = refusal_of_upstream(error);
 
     e->detail = upstream_error_text(error);
     log_line(LOG_DEBUG, "upstream_failed", LOG_STR("host", e->origin.host),
@@ -591,14 +578,13 @@ static void on_request(void *arg, struct message *request)
     e->acquire.on_ready = acquired;
     e->acquire.on_error = acquire_failed;
     caller->exchange = e;
+    caller->served = true;
     enum verdict verdict = admit_exchange(e, &refusal);
     e->counts = counters_of(env->counters, e->policy);
     if (verdict == VERDICT_SELF) {
         answer_self(e);
     } else if (verdict != VERDICT_FORWARDED) {
         refuse(e, &refusal);
-    } else if (env->draining) {
-        refuse_as(e, VERDICT_DRAINING, "try another replica", CLOCK_SECOND_US);
     } else if (exchange_queue_is_heavy(e, conn_input_bytes(caller->conn))) {
         refuse_as(e, VERDICT_QUEUED_BYTES, "[proxy] max_queued_bytes is reached", CLOCK_SECOND_US);
     } else if (e->intercept) {
@@ -775,10 +761,12 @@ void caller_refuse(struct caller *caller)
 
 void caller_drain(struct caller *caller)
 {
-    if (caller->exchange == NULL && conn_is_idle(caller->conn)) {
-        conn_finish(caller->conn);
-    } else if (caller->exchange != NULL) {
+    if (caller->exchange != NULL) {
         caller->exchange->transfer.must_close = true;
+    } else if (conn_is_idle(caller->conn) && caller->served) {
+        conn_finish(caller->conn);
+    } else {
+        conn_hurry(caller->conn); /* it has come just now, and its first request is on its way */
     }
 }
 
@@ -791,6 +779,10 @@ void caller_stop(struct caller *caller)
     } else if (e->state == EXCHANGE_WAIT || e->state == EXCHANGE_DIAL) {
         refuse_as(e, VERDICT_DRAINING, "its turn did not come before drain_timeout; try another replica",
                   CLOCK_SECOND_US);
+    } else if (e->state == EXCHANGE_TRANSFER && !e->transfer.answer_begun) {
+        drop_upstream(e, true);
+        e->bytes_in = e->transfer.sent_bytes;
+        refuse_as(e, VERDICT_DRAIN_CUT, "it may have seen the request", 0);
     } else {
         e->verdict = VERDICT_BROKEN_OFF;
         e->status = e->transfer.status;

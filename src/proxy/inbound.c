@@ -4,8 +4,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "conf/inbound.h"
+#include "proxy/check.h"
 #include "proxy/reverse.h"
-#include "server/listener.h"
+#include "server/listeners.h"
 
 #include <stdio.h>
 #include <sys/random.h>
@@ -14,19 +15,11 @@
 /* How many visitors over the limit are told so; more are closed without a word. */
 enum { INBOUND_MAGIC = 0x696e626f, OVER_LIMIT_TOLD = 64, PSEUDONYM_BYTES = 32 };
 
-/* One open address. */
-struct door {
-    struct inbound *owner;
-    const struct inbound_conf *place;
-    bool asks; /* gateways ask here */
-    struct listener *listener;
-};
-
 struct inbound {
     uint32_t magic;
     struct visit_env env;
-    struct door **doors; /* owned each: listeners point to them */
-    unsigned doors_count;
+    /* tags are the places; those of the second are where gateways ask */
+    struct listeners *doors, *check_doors;
     struct visitors visitors;
     int64_t visitors_count, over_limit_count, max_visitors;
     struct timer drain_timer;
@@ -62,14 +55,13 @@ static void visitor_closed(struct visitor *visitor)
     } else {
         in->visitors_count--;
     }
-    mem_free(visitor);
+    visitor_free(visitor);
     look_if_drained(in);
 }
 
-static void accepted(void *arg, int fd, const struct addr *peer, const struct addr *local)
+static void take_in(struct inbound *in, struct inbound_conf *place, bool asks, int fd, const struct addr *peer,
+                    const struct addr *local)
 {
-    struct door *door = arg;
-    struct inbound *in = door->owner;
     bool over_limit = in->visitors_count >= in->max_visitors;
 
     must_be(in, INBOUND_MAGIC);
@@ -77,7 +69,7 @@ static void accepted(void *arg, int fd, const struct addr *peer, const struct ad
         close(fd);
         return;
     }
-    struct visitor *visitor = visitor_new(&in->env, door->place, door->asks, fd, peer, local, visitor_closed);
+    struct visitor *visitor = visitor_new(&in->env, place, asks, fd, peer, local, visitor_closed);
     visitor->over_limit = over_limit;
     TAILQ_INSERT_TAIL(&in->visitors, visitor, link);
     if (over_limit) {
@@ -88,90 +80,136 @@ static void accepted(void *arg, int fd, const struct addr *peer, const struct ad
     }
 }
 
-struct inbound *inbound_new(struct loop *loop, const struct conf *conf, struct admission *admission,
-                            struct upstreams *upstreams, int64_t max_connections)
+static void accepted(void *arg, void *tag, int fd, const struct addr *peer, const struct addr *local)
+{
+    take_in(arg, tag, false, fd, peer, local);
+}
+
+static void accepted_check(void *arg, void *tag, int fd, const struct addr *peer, const struct addr *local)
+{
+    take_in(arg, tag, true, fd, peer, local);
+}
+
+/* What connections copy of the settings. */
+static void apply(struct inbound *in, const struct conf *conf, int64_t max_connections)
 {
     const struct proxy_conf *pc = &conf->proxy;
     struct parse_limits limits = {.max_head_bytes = (size_t)pc->max_head_bytes,
                                   .max_fields = (unsigned)pc->max_headers};
+
+    in->max_visitors = max_connections;
+    in->env.conf = conf;
+    in->env.conn.parse = limits;
+    in->env.conn.head_timeout_us = pc->head_timeout_us;
+    in->env.conn.keepalive_timeout_us = pc->keepalive_timeout_us;
+    in->env.conn.body_timeout_us = conf->fallback->body_timeout_us;
+    in->env.transfer.parse = limits;
+}
+
+struct inbound *inbound_new(struct loop *loop, const struct conf *conf, struct admission *admission,
+                            struct upstreams *upstreams, int64_t max_connections)
+{
     struct inbound *in = mem_zalloc(sizeof(*in));
     uint64_t id;
 
     in->magic = INBOUND_MAGIC;
     TAILQ_INIT(&in->visitors);
-    in->max_visitors = max_connections;
     must(getrandom(&id, sizeof(id), 0) == (ssize_t)sizeof(id));
     snprintf(in->pseudonym, sizeof(in->pseudonym), "sluice-in-%08llx", (unsigned long long)(id & 0xffffffffU));
     in->env.loop = loop;
-    in->env.conf = conf;
     in->env.admission = admission;
     in->env.upstreams = upstreams;
     in->env.conn.loop = loop;
-    in->env.conn.parse = limits;
-    in->env.conn.head_timeout_us = pc->head_timeout_us;
-    in->env.conn.keepalive_timeout_us = pc->keepalive_timeout_us;
-    in->env.conn.body_timeout_us = conf->fallback->body_timeout_us;
     in->env.transfer.loop = loop;
-    in->env.transfer.parse = limits;
     in->env.transfer.via.pseudonym = in->pseudonym;
+    in->doors = listeners_new(loop, accepted, in);
+    in->check_doors = listeners_new(loop, accepted_check, in);
+    apply(in, conf, max_connections);
     return in;
 }
 
-/* ---- listeners ---- */
+/* ---- settings ---- */
+
+static void want_place(struct inbound *in, struct inbound_conf *place)
+{
+    struct listeners *doors = place->upstream_host != NULL ? in->doors : in->check_doors;
+
+    for (unsigned i = 0; i < place->listen_count; i++) {
+        listeners_want(doors, &place->listen[i], place);
+    }
+    for (unsigned i = 0; i < place->check_listen_count; i++) {
+        listeners_want(in->check_doors, &place->check_listen[i], place);
+    }
+}
+
+bool inbound_prepare(struct inbound *in, const struct conf *conf, struct sockets *sockets, struct err *err)
+{
+    must_be(in, INBOUND_MAGIC);
+    for (unsigned i = 0; i < conf->inbounds_count; i++) {
+        want_place(in, conf->inbounds[i]);
+    }
+    bool good = listeners_open(in->doors, sockets, "[inbound] listen", err);
+    if (!listeners_open(in->check_doors, sockets, "[inbound] check_listen", err) || !good) {
+        inbound_abandon(in);
+        return false;
+    }
+    return true;
+}
+
+void inbound_abandon(struct inbound *in)
+{
+    listeners_abandon(in->doors);
+    listeners_abandon(in->check_doors);
+}
+
+static void tell(const struct inbound_conf *place, const struct listener *listener, bool opened, const char *whom)
+{
+    char text[ADDR_TEXT_BYTES];
+
+    addr_format(listener_address(listener), false, text);
+    log_line(LOG_INFO, opened ? "inbound_listening" : "inbound_listening_no_more", LOG_STR("inbound", place->label),
+             LOG_STR("address", text), LOG_STR("for", whom), LOG_INT("limits", place->rules_count), LOG_END);
+}
+
+static void told(void *arg, void *tag, const struct listener *listener, bool opened)
+{
+    (void)arg;
+    tell(tag, listener, opened, "callers");
+}
+
+static void told_check(void *arg, void *tag, const struct listener *listener, bool opened)
+{
+    (void)arg;
+    tell(tag, listener, opened, "checks");
+}
+
+/* Who came to a place that is gone may finish, but not begin again. */
+static void drain_homeless(struct inbound *in)
+{
+    struct visitor *visitor = TAILQ_FIRST(&in->visitors);
+
+    while (visitor != NULL) {
+        struct visitor *next = TAILQ_NEXT(visitor, link);
+        if (check_place(in->env.conf, slice_of(visitor->inbound->label)) == NULL) {
+            visitor_drain(visitor);
+        }
+        visitor = next;
+    }
+}
+
+void inbound_adopt(struct inbound *in, const struct conf *conf, int64_t max_connections)
+{
+    must_be(in, INBOUND_MAGIC);
+    apply(in, conf, max_connections);
+    listeners_commit(in->doors, told);
+    listeners_commit(in->check_doors, told_check);
+    drain_homeless(in);
+}
 
 static void close_doors(struct inbound *in)
 {
-    for (unsigned i = 0; i < in->doors_count; i++) {
-        listener_free(in->doors[i]->listener);
-        mem_free(in->doors[i]);
-    }
-    mem_free((void *)in->doors);
-    in->doors = NULL;
-    in->doors_count = 0;
-}
-
-static bool open_door(struct inbound *in, const struct inbound_conf *place, const struct addr *address, bool asks,
-                      struct err *err)
-{
-    struct door *door = mem_zalloc(sizeof(*door));
-    char text[ADDR_TEXT_BYTES];
-
-    *door = (struct door){in, place, asks, NULL};
-    door->listener = listener_new(in->env.loop, address, accepted, door, err);
-    if (door->listener == NULL) {
-        mem_free(door);
-        return false;
-    }
-    in->doors = mem_realloc((void *)in->doors, (in->doors_count + 1) * sizeof(struct door *));
-    in->doors[in->doors_count++] = door;
-    addr_format(listener_address(door->listener), false, text);
-    log_line(LOG_INFO, "inbound_listening", LOG_STR("inbound", place->label), LOG_STR("address", text),
-             LOG_STR("for", asks ? "checks" : "callers"), LOG_INT("limits", place->rules_count), LOG_END);
-    return true;
-}
-
-static bool open_place(struct inbound *in, const struct inbound_conf *place, struct err *err)
-{
-    bool good = true;
-
-    for (unsigned i = 0; i < place->listen_count && good; i++) {
-        good = open_door(in, place, &place->listen[i], place->upstream_host == NULL, err);
-    }
-    for (unsigned i = 0; i < place->check_listen_count && good; i++) {
-        good = open_door(in, place, &place->check_listen[i], true, err);
-    }
-    return good;
-}
-
-bool inbound_listen(struct inbound *in, struct err *err)
-{
-    for (unsigned i = 0; i < in->env.conf->inbounds_count; i++) {
-        if (!open_place(in, in->env.conf->inbounds[i], err)) {
-            close_doors(in);
-            return false;
-        }
-    }
-    return true;
+    listeners_close(in->doors);
+    listeners_close(in->check_doors);
 }
 
 /* ---- the end ---- */
@@ -214,7 +252,8 @@ void inbound_free(struct inbound *in)
 {
     must_be(in, INBOUND_MAGIC);
     must(TAILQ_EMPTY(&in->visitors));
-    close_doors(in);
+    listeners_free(in->doors);
+    listeners_free(in->check_doors);
     loop_defer_cancel(&in->drained);
     in->magic = 0;
     mem_free(in);

@@ -6,7 +6,7 @@
 #include "proxy/exchange_fsm.h"
 #include "proxy/stats.h"
 #include "proxy/users.h"
-#include "server/listener.h"
+#include "server/listeners.h"
 
 #include <stdio.h>
 #include <sys/random.h>
@@ -18,8 +18,7 @@ enum { PROXY_MAGIC = 0x70726f78, OVER_LIMIT_TOLD = 64, PSEUDONYM_BYTES = 32, STO
 struct proxy {
     uint32_t magic;
     struct proxy_env env;
-    struct listener **listeners;
-    unsigned listeners_count;
+    struct listeners *listeners;
     struct callers callers;
     int64_t callers_count, over_limit_count, max_callers;
     struct timer drain_timer;
@@ -59,11 +58,12 @@ static void caller_closed(struct caller *caller)
     look_if_drained(p);
 }
 
-static void accepted(void *arg, int fd, const struct addr *peer, const struct addr *local)
+static void accepted(void *arg, void *tag, int fd, const struct addr *peer, const struct addr *local)
 {
     struct proxy *p = arg;
     bool over_limit = p->callers_count >= p->max_callers;
 
+    (void)tag;
     must_be(p, PROXY_MAGIC);
     if (over_limit && p->over_limit_count >= OVER_LIMIT_TOLD) {
         close(fd);
@@ -80,82 +80,121 @@ static void accepted(void *arg, int fd, const struct addr *peer, const struct ad
     }
 }
 
-struct proxy *proxy_new(struct loop *loop, const struct conf *conf, struct outbound *outbound,
-                        struct upstreams *upstreams, int64_t max_connections)
+/* What connections copy of the settings. */
+static void apply(struct proxy *p, const struct conf *conf, int64_t max_connections)
 {
     const struct proxy_conf *pc = &conf->proxy;
     struct parse_limits limits = {.max_head_bytes = (size_t)pc->max_head_bytes,
                                   .max_fields = (unsigned)pc->max_headers};
+
+    p->max_callers = max_connections;
+    p->env.conf = conf;
+    p->env.conn.parse = limits;
+    p->env.conn.head_timeout_us = pc->head_timeout_us;
+    p->env.conn.keepalive_timeout_us = pc->keepalive_timeout_us;
+    p->env.conn.body_timeout_us = conf->fallback->body_timeout_us;
+    p->env.transfer.parse = limits;
+}
+
+struct proxy *proxy_new(struct loop *loop, const struct conf *conf, struct outbound *outbound,
+                        struct upstreams *upstreams, int64_t max_connections)
+{
     struct proxy *p = mem_zalloc(sizeof(*p));
     uint64_t id;
 
     p->magic = PROXY_MAGIC;
     TAILQ_INIT(&p->callers);
-    p->max_callers = max_connections;
     must(getrandom(&id, sizeof(id), 0) == (ssize_t)sizeof(id));
     snprintf(p->pseudonym, sizeof(p->pseudonym), "sluice-%08llx", (unsigned long long)(id & 0xffffffffU));
     p->env.loop = loop;
-    p->env.conf = conf;
     p->env.outbound = outbound;
     p->env.upstreams = upstreams;
     p->env.conn.loop = loop;
-    p->env.conn.parse = limits;
-    p->env.conn.head_timeout_us = pc->head_timeout_us;
-    p->env.conn.keepalive_timeout_us = pc->keepalive_timeout_us;
-    p->env.conn.body_timeout_us = conf->fallback->body_timeout_us;
     p->env.transfer.loop = loop;
-    p->env.transfer.parse = limits;
     p->env.tunnels = tunnels_new();
     p->env.counters = counters_new(conf);
     p->env.transfer.via.pseudonym = p->pseudonym;
+    p->listeners = listeners_new(loop, accepted, p);
+    apply(p, conf, max_connections);
     return p;
 }
 
-bool proxy_load_users(struct proxy *p, struct err *err)
+/* ---- settings ---- */
+
+bool proxy_files_read(const struct conf *conf, struct proxy_files *out, struct err *err)
 {
-    if (p->env.conf->proxy.auth == NULL) {
-        return true;
+    *out = (struct proxy_files){NULL, NULL};
+    if (conf->proxy.auth != NULL) {
+        out->users = users_load(conf->proxy.auth, err);
     }
-    p->env.users = users_load(p->env.conf->proxy.auth, err);
-    return p->env.users != NULL;
-}
-
-bool proxy_load_authority(struct proxy *p, struct err *err)
-{
-    if (p->env.conf->proxy.ca_dir == NULL) {
-        return true;
+    if (conf->proxy.ca_dir != NULL) {
+        out->authority = authority_load(conf->proxy.ca_dir, err);
     }
-    p->env.authority = authority_load(p->env.conf->proxy.ca_dir, err);
-    return p->env.authority != NULL;
-}
-
-static void close_listeners(struct proxy *p)
-{
-    for (unsigned i = 0; i < p->listeners_count; i++) {
-        listener_free(p->listeners[i]);
-    }
-    mem_free(p->listeners);
-    p->listeners = NULL;
-    p->listeners_count = 0;
-}
-
-bool proxy_listen(struct proxy *p, struct err *err)
-{
-    const struct proxy_conf *pc = &p->env.conf->proxy;
-
-    p->listeners = mem_zalloc(pc->listen_count * sizeof(p->listeners[0]));
-    for (unsigned i = 0; i < pc->listen_count; i++) {
-        char text[ADDR_TEXT_BYTES];
-        struct listener *l = listener_new(p->env.loop, &pc->listen[i], accepted, p, err);
-        if (l == NULL) {
-            close_listeners(p);
-            return false;
-        }
-        p->listeners[p->listeners_count++] = l;
-        addr_format(listener_address(l), false, text);
-        log_line(LOG_INFO, "listening", LOG_STR("address", text), LOG_END);
+    if ((conf->proxy.auth != NULL && out->users == NULL) || (conf->proxy.ca_dir != NULL && out->authority == NULL)) {
+        proxy_files_free(out);
+        return false;
     }
     return true;
+}
+
+void proxy_files_free(struct proxy_files *files)
+{
+    users_free(files->users);
+    authority_free(files->authority);
+    *files = (struct proxy_files){NULL, NULL};
+}
+
+bool proxy_prepare(struct proxy *p, const struct conf *conf, struct sockets *sockets, struct err *err)
+{
+    must_be(p, PROXY_MAGIC);
+    for (unsigned i = 0; i < conf->proxy.listen_count; i++) {
+        listeners_want(p->listeners, &conf->proxy.listen[i], NULL);
+    }
+    if (!listeners_open(p->listeners, sockets, "[proxy] listen", err)) {
+        listeners_abandon(p->listeners);
+        return false;
+    }
+    return true;
+}
+
+void proxy_abandon(struct proxy *p)
+{
+    listeners_abandon(p->listeners);
+}
+
+static void told(void *arg, void *tag, const struct listener *listener, bool opened)
+{
+    char text[ADDR_TEXT_BYTES];
+
+    (void)arg;
+    (void)tag;
+    addr_format(listener_address(listener), false, text);
+    log_line(LOG_INFO, opened ? "listening" : "listening_no_more", LOG_STR("address", text), LOG_END);
+    if (opened && listener_is_shared(listener)) {
+        log_line(LOG_WARN, "listening_shared", LOG_STR("address", text),
+                 LOG_STR("meaning", "another process listens here too, and gets a share of the callers"), LOG_END);
+    }
+}
+
+/* A CA that is still the same keeps its certificates for single hosts. */
+static void take_files(struct proxy *p, struct proxy_files *files)
+{
+    struct proxy_files old = {p->env.users, p->env.authority};
+
+    p->env.users = files->users;
+    files->users = old.users;
+    if (old.authority == NULL || files->authority == NULL || !authority_is_same(old.authority, files->authority)) {
+        p->env.authority = files->authority;
+        files->authority = old.authority;
+    }
+}
+
+void proxy_adopt(struct proxy *p, const struct conf *conf, int64_t max_connections, struct proxy_files *files)
+{
+    must_be(p, PROXY_MAGIC);
+    apply(p, conf, max_connections);
+    take_files(p, files);
+    listeners_commit(p->listeners, told);
 }
 
 /* `next` is read first: a callee may close the caller, though its memory stays until the turn ends. */
@@ -185,7 +224,7 @@ void proxy_drain(struct proxy *p, void (*done)(void *arg), void *arg)
     p->env.draining = true;
     p->on_drained = done;
     p->on_drained_arg = arg;
-    close_listeners(p);
+    listeners_close(p->listeners);
     timer_set(p->env.loop, &p->drain_timer, mono_add(loop_now(p->env.loop), p->env.conf->proxy.drain_timeout_us),
               drain_over);
     each_caller(p, caller_drain);
@@ -195,7 +234,7 @@ void proxy_drain(struct proxy *p, void (*done)(void *arg), void *arg)
 void proxy_stop(struct proxy *p)
 {
     must_be(p, PROXY_MAGIC);
-    close_listeners(p);
+    listeners_close(p->listeners);
     timer_clear(&p->drain_timer);
     p->env.draining = true;
     p->on_drained = NULL;
@@ -206,7 +245,7 @@ void proxy_free(struct proxy *p)
 {
     must_be(p, PROXY_MAGIC);
     must(TAILQ_EMPTY(&p->callers));
-    close_listeners(p);
+    listeners_free(p->listeners);
     loop_defer_cancel(&p->drained);
     users_free(p->env.users);
     tunnels_free(p->env.tunnels);
@@ -229,9 +268,7 @@ void proxy_stats(const struct proxy *p, struct proxy_stats *out)
                                 .queued_bytes = p->env.queued_bytes,
                                 .max_queued_bytes = p->env.conf->proxy.max_queued_bytes,
                                 .draining = p->env.draining};
-    for (unsigned i = 0; i < p->listeners_count; i++) {
-        out->starved += listener_starved(p->listeners[i]);
-    }
+    out->starved = listeners_starved(p->listeners);
 }
 
 void proxy_each_destination(const struct proxy *p, void (*each)(void *arg, const struct destination_stats *stats), void *arg)

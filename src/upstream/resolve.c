@@ -53,8 +53,7 @@ struct resolver *resolve_new(struct loop *loop, const struct upstreams_conf *con
     struct resolver *resolver = mem_zalloc(sizeof(*resolver));
 
     resolver->loop = loop;
-    resolver->ttl_us = conf->dns_ttl_us;
-    resolver->timeout_us = conf->dns_timeout_us;
+    resolve_set_times(resolver, conf);
     TAILQ_INIT(&resolver->by_age);
     resolver->workers = workers_new(conf->resolver_threads > 0 ? conf->resolver_threads : 1,
                                     resolve != NULL ? resolve : workers_system_resolve);
@@ -64,6 +63,12 @@ struct resolver *resolve_new(struct loop *loop, const struct upstreams_conf *con
     event_priority_set(resolver->finished, LOOP_PRIORITY_UPSTREAM);
     must(event_add(resolver->finished, NULL) == 0);
     return resolver;
+}
+
+void resolve_set_times(struct resolver *resolver, const struct upstreams_conf *conf)
+{
+    resolver->ttl_us = conf->dns_ttl_us;
+    resolver->timeout_us = conf->dns_timeout_us;
 }
 
 static void forget(struct resolver *resolver, struct resolve_entry *entry)
