@@ -55,7 +55,6 @@ struct conn *conn_new(struct conn_env *env, int fd, const struct addr *peer, con
 
 const struct addr *conn_peer(const struct conn *conn);
 const struct addr *conn_local(const struct conn *conn);
-bool conn_is_idle(const struct conn *conn);        /* between requests, nothing of the next one here or in the kernel */
 bool conn_request_done(const struct conn *conn);   /* the request's last byte was read */
 size_t conn_input_bytes(const struct conn *conn);  /* read but not yet parsed */
 size_t conn_output_bytes(const struct conn *conn); /* accepted but not yet sent */

@@ -45,7 +45,6 @@ struct caller {
     char inside_host[TARGET_HOST_BYTES];
     uint16_t inside_port;
     bool over_limit; /* accepted only to be told that there are too many */
-    bool served;     /* it sent a request before */
     void (*on_closed)(struct caller *caller);
 };
 

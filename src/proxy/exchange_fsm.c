@@ -578,7 +578,6 @@ static void on_request(void *arg, struct message *request)
     e->acquire.on_ready = acquired;
     e->acquire.on_error = acquire_failed;
     caller->exchange = e;
-    caller->served = true;
     enum verdict verdict = admit_exchange(e, &refusal);
     e->counts = counters_of(env->counters, e->policy);
     if (verdict == VERDICT_SELF) {
@@ -763,10 +762,8 @@ void caller_drain(struct caller *caller)
 {
     if (caller->exchange != NULL) {
         caller->exchange->transfer.must_close = true;
-    } else if (conn_is_idle(caller->conn) && caller->served) {
-        conn_finish(caller->conn);
     } else {
-        conn_hurry(caller->conn); /* it has come just now, and its first request is on its way */
+        conn_hurry(caller->conn); /* its next request may be on its way */
     }
 }
 

@@ -433,7 +433,6 @@ static void on_request(void *arg, struct message *request)
     v->magic = VISIT_MAGIC;
     v->visitor = visitor;
     v->env = visitor->env;
-    visitor->served = true;
     refresh(visitor);
     v->inbound = inbound_conf_get(visitor->inbound);
     v->request = request;
@@ -594,10 +593,8 @@ void visitor_drain(struct visitor *visitor)
 {
     if (visitor->visit != NULL) {
         visitor->visit->transfer.must_close = true;
-    } else if (conn_is_idle(visitor->conn) && visitor->served) {
-        conn_finish(visitor->conn);
     } else {
-        conn_hurry(visitor->conn); /* it has come just now, and its first request is on its way */
+        conn_hurry(visitor->conn); /* its next request may be on its way */
     }
 }
 

@@ -10,7 +10,7 @@ struct visitor *visitor_new(struct visit_env *env, struct inbound_conf *inbound,
 void visitor_free(struct visitor *visitor);
 /* Accepted only to be told that there are too many. */
 void visitor_refuse(struct visitor *visitor);
-/* Drain: an idle visitor is closed at once, others after their visit. */
+/* Drain: its connection ends with the visit under way, or the next one, if that begins within a second. */
 void visitor_drain(struct visitor *visitor);
 /* The drain's time is up. */
 void visitor_stop(struct visitor *visitor);

@@ -34,7 +34,6 @@ struct visitor {
     struct conn *conn;
     struct visit *visit; /* NULL between requests */
     bool over_limit;
-    bool served; /* it sent a request before */
     void (*on_closed)(struct visitor *visitor);
 };
 

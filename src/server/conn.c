@@ -147,14 +147,6 @@ const struct addr *conn_local(const struct conn *conn)
     return &conn->local;
 }
 
-bool conn_is_idle(const struct conn *conn)
-{
-    char byte;
-
-    return conn->state == IDLE && buf_len(&conn->input) == 0 &&
-           recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0;
-}
-
 void conn_hurry(struct conn *conn)
 {
     if (conn->state == IDLE) {
