@@ -38,6 +38,7 @@ static struct options parse_options(int argc, char **argv)
         {"check", no_argument, NULL, 'k'},
         {"dump-config", no_argument, NULL, 'd'},
         {"help-config", no_argument, NULL, 'H'},
+        {"manual", no_argument, NULL, 'M'}, /* for `make install`: sluice.ini(5) */
         {"version", no_argument, NULL, 'V'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
@@ -58,6 +59,9 @@ static struct options parse_options(int argc, char **argv)
             break;
         case 'H':
             conf_help(stdout);
+            exit(EXIT_SUCCESS);
+        case 'M':
+            conf_manual(stdout);
             exit(EXIT_SUCCESS);
         case 'V':
             puts("sluice " SLUICE_VERSION);

@@ -24,5 +24,7 @@ void conf_describe(const struct conf *conf, FILE *out);
 const char *conf_https_text(const struct policy *policy);
 /* Every key with type, default, range and help, from the key table. */
 void conf_help(FILE *out);
+/* The same as a manual page, sluice.ini(5). */
+void conf_manual(FILE *out);
 
 #endif
