@@ -12,7 +12,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* How many visitors over the limit are told so; more are closed without a word. */
+/* How many visitors over the limit are told so, at most; more are closed without a word. */
 enum { INBOUND_MAGIC = 0x696e626f, OVER_LIMIT_TOLD = 64, PSEUDONYM_BYTES = 32 };
 
 struct inbound {
@@ -21,7 +21,7 @@ struct inbound {
     /* tags are the places; those of the second are where gateways ask */
     struct listeners *doors, *check_doors;
     struct visitors visitors;
-    int64_t visitors_count, over_limit_count, max_visitors;
+    int64_t visitors_count, over_limit_count, over_limit_most, max_visitors;
     struct timer drain_timer;
     struct defer drained;
     void (*on_drained)(void *arg);
@@ -65,7 +65,7 @@ static void take_in(struct inbound *in, struct inbound_conf *place, bool asks, i
     bool over_limit = in->visitors_count >= in->max_visitors;
 
     must_be(in, INBOUND_MAGIC);
-    if (over_limit && in->over_limit_count >= OVER_LIMIT_TOLD) {
+    if (over_limit && in->over_limit_count >= in->over_limit_most) {
         close(fd);
         return;
     }
@@ -90,6 +90,14 @@ static void accepted_check(void *arg, void *tag, int fd, const struct addr *peer
     take_in(arg, tag, true, fd, peer, local);
 }
 
+/* Where descriptors are few, those of callers who are only told so must not be the ones that others need. */
+static int64_t over_limit_most(const struct conf *conf, int64_t max_connections)
+{
+    int64_t eighth = max_connections / 8 + 1;
+
+    return max_connections < conf->proxy.max_connections && eighth < OVER_LIMIT_TOLD ? eighth : OVER_LIMIT_TOLD;
+}
+
 /* What connections copy of the settings. */
 static void apply(struct inbound *in, const struct conf *conf, int64_t max_connections)
 {
@@ -98,6 +106,7 @@ static void apply(struct inbound *in, const struct conf *conf, int64_t max_conne
                                   .max_fields = (unsigned)pc->max_headers};
 
     in->max_visitors = max_connections;
+    in->over_limit_most = over_limit_most(conf, max_connections);
     in->env.conf = conf;
     in->env.conn.parse = limits;
     in->env.conn.head_timeout_us = pc->head_timeout_us;

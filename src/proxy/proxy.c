@@ -12,7 +12,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* How many callers over the limit are told so; more are closed without a word. */
+/* How many callers over the limit are told so, at most; more are closed without a word. */
 enum { PROXY_MAGIC = 0x70726f78, OVER_LIMIT_TOLD = 64, PSEUDONYM_BYTES = 32, STOP_LINGER_US = 1000000 };
 
 struct proxy {
@@ -20,7 +20,7 @@ struct proxy {
     struct proxy_env env;
     struct listeners *listeners;
     struct callers callers;
-    int64_t callers_count, over_limit_count, max_callers;
+    int64_t callers_count, over_limit_count, over_limit_most, max_callers;
     struct timer drain_timer;
     struct defer drained;
     void (*on_drained)(void *arg);
@@ -65,7 +65,7 @@ static void accepted(void *arg, void *tag, int fd, const struct addr *peer, cons
 
     (void)tag;
     must_be(p, PROXY_MAGIC);
-    if (over_limit && p->over_limit_count >= OVER_LIMIT_TOLD) {
+    if (over_limit && p->over_limit_count >= p->over_limit_most) {
         close(fd);
         return;
     }
@@ -80,6 +80,14 @@ static void accepted(void *arg, void *tag, int fd, const struct addr *peer, cons
     }
 }
 
+/* Where descriptors are few, those of callers who are only told so must not be the ones that others need. */
+static int64_t over_limit_most(const struct conf *conf, int64_t max_connections)
+{
+    int64_t eighth = max_connections / 8 + 1;
+
+    return max_connections < conf->proxy.max_connections && eighth < OVER_LIMIT_TOLD ? eighth : OVER_LIMIT_TOLD;
+}
+
 /* What connections copy of the settings. */
 static void apply(struct proxy *p, const struct conf *conf, int64_t max_connections)
 {
@@ -88,6 +96,7 @@ static void apply(struct proxy *p, const struct conf *conf, int64_t max_connecti
                                   .max_fields = (unsigned)pc->max_headers};
 
     p->max_callers = max_connections;
+    p->over_limit_most = over_limit_most(conf, max_connections);
     p->env.conf = conf;
     p->env.conn.parse = limits;
     p->env.conn.head_timeout_us = pc->head_timeout_us;

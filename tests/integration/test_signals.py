@@ -84,6 +84,21 @@ def test_after_drain_timeout_endless_answers_and_tunnels_are_cut(rig, origin):
     assert sluice.exit_code() == 0
 
 
+def test_after_drain_timeout_who_waits_for_an_answer_is_told_so(rig, origin):
+    gate = origin.gate()
+    origin.fallback = lambda peer, _: gate.wait()
+    sluice = rig.sluice(proxy={"drain_timeout": "300ms"})
+    caller = sluice.caller().send(request("GET", origin.url()))
+    origin.wait(1)
+    drain(sluice)
+    answer = caller.response()
+    assert answer.status == 504 and json.loads(answer.body)["reason"] == "drain_cut"
+    assert answer.get("Retry-After") is None, "the third party may have seen it"
+    assert caller.at_end()
+    assert sluice.exit_code() == 0
+    assert sluice.access(verdict="drain_cut")
+
+
 def test_a_second_signal_ends_at_once(rig, origin):
     sluice = rig.sluice(proxy={"drain_timeout": "1h"}, default={"rate": "1/1h", "max_wait": "1d"})
     sluice.get(origin.url("/first"))
