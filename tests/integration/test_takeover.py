@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from rig import PROGRAM, Process, Sluice, environment, eventually, ini
+from rig import PROGRAM, Process, Sluice, environment, eventually, free_port, ini
 from wire import Caller, request
 
 
@@ -59,11 +59,12 @@ def load(rig, request):
 
 def test_a_new_process_takes_over_an_address_under_load_without_a_failed_request(rig, origin, load):
     """Three upgrades in a row: start the new one on the same address, wait until it is ready, end the old one."""
-    old = rig.sluice(default={"rate": "100000/s"})
+    admin = f"\n[admin]\nlisten = 127.0.0.1:{free_port()}\n"
+    old = rig.sluice(ini(default={"rate": "100000/s"}) + admin)
     calls = load(old.address, origin.url("/steady"))
     for _ in range(3):
         calls.goes_on()
-        new = rig.sluice(default={"rate": "100000/s"}, proxy={"listen": "%s:%d" % old.address})
+        new = rig.sluice(ini(default={"rate": "100000/s"}, proxy={"listen": "%s:%d" % old.address}) + admin)
         new.wait_event("ready")
         calls.goes_on()
         old.signal(15)
