@@ -14,6 +14,7 @@
 
 enum on_redis_down { REDIS_DOWN_HOLD, REDIS_DOWN_RESERVE, REDIS_DOWN_REJECT, REDIS_DOWN_OPEN };
 enum strict_mode { STRICT_WINDOW, STRICT_GAP };
+enum queue_order { ORDER_FIFO, ORDER_FAIR };
 enum unlisted_mode { UNLISTED_PACE, UNLISTED_PASS, UNLISTED_DENY };
 /* How a destination is spoken to over TLS. */
 enum https_mode {
@@ -25,6 +26,19 @@ enum https_mode {
 enum tunnel_h2 { TUNNEL_H2_COUNT, TUNNEL_H2_REFUSE };
 enum private_mode { PRIVATE_DENY, PRIVATE_ALLOW, PRIVATE_LIST };
 
+/* What tells one request's place in a queue from another's. */
+enum order_by { BY_PROXY_USER, BY_CLIENT_IP, BY_HEADER, BY_PATH };
+struct order_term {
+    enum order_by by;
+    char *name;      /* BY_HEADER */
+    char *value;     /* NULL = any; BY_PATH: a pattern in which * stands for anything */
+    unsigned weight; /* fair_weights */
+};
+struct order_terms {
+    struct order_term *list; /* owned */
+    unsigned count;
+};
+
 /* One entry of `hosts`. */
 struct host_pattern {
     char *host;    /* lower case, no brackets, no trailing dot; for "*.suffix" the suffix without "*." */
@@ -32,17 +46,59 @@ struct host_pattern {
     uint16_t port; /* 0 = every port */
 };
 
+/* One entry of `quota`. */
+struct quota_limit {
+    int64_t count, period_us;
+    bool aligned;      /* by windows of the calendar; else in any time of that length */
+    int64_t offset_us; /* aligned: the zone's, east of UTC */
+};
+
+/* What tells one bucket of a destination from another: one entry of `key`. */
+enum bucket_key { BUCKET_BY_HEADER, BUCKET_BY_BEARER, BUCKET_BY_QUERY, BUCKET_BY_SEGMENT, BUCKET_BY_USER, BUCKET_BY_CLIENT_IP };
+struct key_source {
+    enum bucket_key by;
+    char *name;     /* header, query */
+    unsigned index; /* path: 1 = first segment */
+};
+
+/* Of a destination, or of one of its routes: then it has what the destination has but for what its own section says. */
 struct policy {
     uint32_t magic;
     _Atomic uint32_t refs; /* the last of them may be dropped by a thread that takes old settings apart */
     uint64_t version;      /* of the settings it came with; a later one is not replaced by an earlier one */
     char *label;           /* section's label; "default" for [default] */
     unsigned line;
+    char *destination;     /* of a route: the name of its destination */
+    struct policy *parent; /* that one; a reference */
+    char **methods;        /* of a route: none = every one */
+    unsigned methods_count;
+    char *path;             /* of a route: a pattern in which * stands for anything; NULL = every path */
+    struct policy **routes; /* of a destination, in file order; conf's, and there as long as it is */
+    unsigned routes_count;
+
+    struct key_source *keys; /* the first that a request has; none: one bucket for all */
+    unsigned keys_count;
+    bool per_host; /* a bucket for each host that a wildcard matches */
+    struct quota_limit *quotas;
+    unsigned quotas_count;
+    bool quota_reject;     /* refuse while a quota is used up; else wait */
+    int64_t max_in_flight; /* over all replicas; 0 = any number */
+    int64_t lease_us;      /* after which a silent replica's requests in flight no longer count */
+    int64_t cost;
+    int64_t cost_most;  /* that a header may say */
+    char *cost_header;  /* of a request; NULL = none */
+    char *cost_answer;  /* of a response: what it really was; NULL = none */
     struct host_pattern *hosts;
     unsigned hosts_count;
 
     struct rate rate;
     enum strict_mode strict;
+    enum queue_order order;
+    int64_t low_share; /* percent of the turns that the lower of two classes keeps */
+    struct order_terms fair_by;       /* whose turn: the first that a request has */
+    struct order_terms fair_weights;  /* by its value; others weigh 1 */
+    struct order_terms priority_high; /* who goes before, and who behind the rest */
+    struct order_terms priority_low;
     int64_t max_queue;
     int64_t max_wait_us;
     enum on_redis_down on_redis_down;
@@ -139,6 +195,8 @@ struct conf {
     struct policy *fallback;  /* [default] */
     struct policy **policies; /* every [destination], in file order */
     unsigned policies_count;
+    struct policy **routes; /* every [route], in file order */
+    unsigned routes_count;
     struct conf_route_index *index;
     struct inbound_conf **inbounds; /* every [inbound], in file order */
     unsigned inbounds_count;

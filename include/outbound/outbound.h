@@ -21,6 +21,7 @@ struct waiter;
 enum give_up {
     GIVE_UP_DEADLINE,   /* its deadline came while it waited */
     GIVE_UP_REDIS_DOWN, /* Redis is gone and on_redis_down = reject */
+    GIVE_UP_QUOTA,      /* a quota is used up and quota_action = reject */
 };
 
 /* Every call is made from the loop, never from inside bucket_*(). When one is made the waiter is: */
@@ -30,10 +31,22 @@ struct waiter_ops {
     void (*on_give_up)(struct waiter *waiter, enum give_up why); /* off the queue */
 };
 
+/* Which waiters go first; each class keeps a share, so none waits for ever (queue.c). */
+enum waiter_class { WAITER_HIGH, WAITER_NORMAL, WAITER_LOW, WAITER_CLASSES };
+
 struct waiter {
     uint32_t magic;
     TAILQ_ENTRY(waiter) link;
+    /* set before it is enqueued, all zero will do */
     const struct waiter_ops *ops;
+    enum waiter_class class;
+    uint64_t flow;   /* whose it is, as a hash: with order = fair, flows take turns */
+    unsigned weight; /* of its flow: so many in a row, 0 = 1 */
+    unsigned cost;   /* 0 = 1 */
+    /* the queue's own */
+    uint64_t round;
+    bool returned;
+    struct bucket *flies_in; /* counts against max_in_flight of that bucket until bucket_finish() */
     struct bucket *bucket; /* non-NULL while queued */
     struct mono enqueued;
     struct timer deadline;
@@ -48,6 +61,8 @@ enum enqueue {
     ENQUEUE_FULL,       /* max_queue waiters already */
     ENQUEUE_TOO_LONG,   /* predicted wait beyond the patience */
     ENQUEUE_REDIS_DOWN, /* Redis is gone and on_redis_down = reject */
+    ENQUEUE_QUOTA,      /* a quota is used up and quota_action = reject */
+    ENQUEUE_COST,       /* it costs more than a quota ever has */
 };
 struct forecast {
     int64_t wait_us;        /* predicted wait of this waiter */
@@ -65,6 +80,14 @@ void outbound_warm(struct outbound *outbound, struct policy *policy, const char 
  * gone works off its waiters under the policy it had and is then forgotten. Takes a while, a little at a time, so that no slot is late for
  * it; buckets that are asked for meanwhile change at once. `conf` must stay until the next call, or outbound_free(). */
 void outbound_adopt(struct outbound *outbound, const struct conf *conf);
+/* Which bucket: of a destination, or a part of it. */
+struct bucket_id {
+    const char *destination; /* its label, or for hosts without a section "default:HOST" */
+    const char *part;        /* "" = all of it; else what tells this part from others: a route, a key's hash */
+    const char *parent;      /* of a route: the part of the destination that limits it as well */
+};
+/* The bucket of that identity under a policy, a route's or a destination's; as outbound_bucket(). */
+struct bucket *outbound_part(struct outbound *outbound, struct policy *policy, const struct bucket_id *id);
 /* The bucket of that name, made when needed; idle ones are forgotten after a while. Valid until the next turn of the loop unless a waiter is in it. */
 struct bucket *outbound_bucket(struct outbound *outbound, struct policy *policy, const char *name);
 /* Waiters in all buckets. */
@@ -79,6 +102,10 @@ void bucket_return(struct bucket *bucket, struct waiter *waiter, struct mono dea
 void bucket_ready(struct waiter *waiter, bool ready);
 /* Takes it off the queue, wherever it is; costs no slot. No effect when not queued. */
 void bucket_cancel(struct waiter *waiter);
+
+/* What was released is over: it no longer counts against max_in_flight. `more` units were spent by it than it was let out for, or
+ * with less than 0 fewer. No effect on a waiter that counts nowhere. */
+void bucket_finish(struct waiter *waiter, int64_t more);
 
 /* No releases for that long, on any replica: the third party, or who operates this, said so. Never shortens a pause; at most an hour. */
 void bucket_pause(struct bucket *bucket, int64_t for_us);
@@ -99,6 +126,7 @@ struct bucket_stats {
     uint64_t released, late_windows, wasted_windows, cancelled, gave_up, refused;
     uint64_t redis_calls;
     unsigned most_in_window; /* most releases of this process in any period so far, against rate.count */
+    unsigned in_flight;      /* of this process, where max_in_flight counts them */
 };
 void bucket_stats(const struct bucket *bucket, struct bucket_stats *out);
 typedef void outbound_visit(void *arg, const struct bucket_stats *stats);

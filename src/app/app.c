@@ -19,9 +19,10 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-extern const struct script script_reserve, script_settle, script_pause, script_members, script_admit;
+extern const struct script script_reserve, script_settle, script_pause, script_members, script_fly, script_charge,
+    script_admit;
 static const struct script *const scripts[] = {&script_reserve, &script_settle, &script_pause, &script_members,
-                                               &script_admit};
+                                               &script_fly,     &script_charge, &script_admit};
 
 static void log_destination(const struct policy *policy)
 {

@@ -101,6 +101,12 @@ static bool same_value(const struct key *key, const void *a, const void *b)
     case KEY_METHODS:
     case KEY_CALLERS:
     case KEY_ORIGIN:
+    case KEY_QUOTAS:
+    case KEY_PARTS:
+    case KEY_MATCH:
+    case KEY_SHARERS:
+    case KEY_WEIGHTS:
+    case KEY_MATCHES:
         return same_print(key, a, b);
     }
     wrong("no such type of key");
@@ -131,7 +137,9 @@ static void tell(const struct comparing *c, const struct pair *pair, const struc
 
 static bool is_inherited(const struct pair *pair, const struct key *key)
 {
-    return pair->base_from != NULL && (key->scope & IN_DEFAULT) != 0 && same_value(key, pair->from, pair->base_from) &&
+    bool can_be = (key->scope & IN_DEFAULT) != 0 || (pair->scope == IN_ROUTE && (key->scope & IN_DESTINATION) != 0);
+
+    return can_be && pair->base_from != NULL && same_value(key, pair->from, pair->base_from) &&
            same_value(key, pair->to, pair->base_to);
 }
 
@@ -195,6 +203,31 @@ static void compare_destinations(const struct comparing *c, const struct conf *f
     }
     HASH_CLEAR(hh, index);
     mem_free(room);
+}
+
+static const struct policy *find_route(const struct conf *conf, const char *label)
+{
+    for (unsigned i = 0; i < conf->routes_count; i++) {
+        if (strcmp(conf->routes[i]->label, label) == 0) {
+            return conf->routes[i];
+        }
+    }
+    return NULL;
+}
+
+/* A route has what its destination has. */
+static void compare_routes(const struct comparing *c, const struct conf *from, const struct conf *to)
+{
+    for (unsigned i = 0; i < to->routes_count; i++) {
+        const struct policy *route = to->routes[i], *old = find_route(from, route->label);
+        compare(c, &(struct pair){"route ", route->label, IN_ROUTE, old, route, old != NULL ? old->parent : NULL,
+                                  route->parent});
+    }
+    for (unsigned i = 0; i < from->routes_count; i++) {
+        if (find_route(to, from->routes[i]->label) == NULL) {
+            compare(c, &(struct pair){"route ", from->routes[i]->label, IN_ROUTE, from->routes[i], NULL, NULL, NULL});
+        }
+    }
 }
 
 static const struct inbound_conf *find_place(const struct conf *conf, const char *label)
@@ -264,6 +297,7 @@ void change_each(const struct conf *from, const struct conf *to, change_visit *e
     compare(&c, &(struct pair){"admin", "", IN_ADMIN, &from->admin, &to->admin, NULL, NULL});
     compare(&c, &(struct pair){"default", "", IN_DEFAULT, from->fallback, to->fallback, NULL, NULL});
     compare_destinations(&c, from, to);
+    compare_routes(&c, from, to);
     for (unsigned i = 0; i < to->inbounds_count; i++) {
         compare_place(&c, find_place(from, to->inbounds[i]->label), to->inbounds[i]);
     }

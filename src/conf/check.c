@@ -8,6 +8,7 @@
  */
 #include "base/mem.h"
 #include "conf/build.h"
+#include "conf/value.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -213,8 +214,46 @@ static void check_tls(const struct subject *subject)
     }
 }
 
+/* Limits of a destination beside its rate. */
+static void check_quotas(const struct subject *subject)
+{
+    static const char *const quota[] = {"quota", "rate", "cost", "cost_most", NULL}, *const flight[] = {"max_in_flight", NULL};
+    const struct policy *policy = subject->policy;
+    struct buf text = {0};
+    struct place place;
+
+    for (unsigned i = 0; i < policy->quotas_count && place_of(subject, quota, &place); i++) {
+        const struct quota_limit *limit = &policy->quotas[i];
+        int64_t paced = limit->period_us / policy_interval_us(policy);
+        buf_fini(&text);
+        quota_print(limit, &text);
+        buf_add(&text, "", 1);
+        if (policy->cost_most > limit->count) {
+            report_error(&place, "a request may cost %" PRId64 ", more than all of the quota %s: it could never leave",
+                         policy->cost_most, buf_ptr(&text));
+        } else if (paced <= limit->count) {
+            report_warning(&place, "the quota %s never binds: the rate allows %" PRId64 " in that time", buf_ptr(&text), paced);
+        } else {
+            report_warning(&place, "the quota %s is slower than the rate: after %" PRId64 " of them callers %s",
+                           buf_ptr(&text), limit->count, policy->quota_reject ? "are refused" : "wait");
+        }
+    }
+    buf_fini(&text);
+    if (policy->on_redis_down == REDIS_DOWN_RESERVE && policy->quotas_count > 0 && place_of(subject, quota, &place)) {
+        report_error(&place, "on_redis_down = reserve keeps no quota while Redis is gone; use hold or reject");
+    }
+    if (policy->on_redis_down == REDIS_DOWN_RESERVE && policy->max_in_flight > 0 && place_of(subject, flight, &place)) {
+        report_error(&place, "on_redis_down = reserve counts nothing in flight while Redis is gone; use hold or reject");
+    }
+    if (policy->max_in_flight > 0 && policy->https == HTTPS_TUNNEL && place_of(subject, flight, &place)) {
+        report_warning(&place, "requests inside a CONNECT have no end that can be seen and are not counted, unless https = "
+                               "originate or intercept");
+    }
+}
+
 static void check_policy(const struct subject *subject)
 {
+    check_quotas(subject);
     check_horizon(subject);
     check_reserve(subject);
     check_cost(subject);
@@ -287,5 +326,11 @@ void check_conf(const struct conf *conf, const struct draft *draft, const struct
         struct subject subject = {report, conf, conf->policies[i], sections[i], redis};
         check_policy(&subject);
         check_reach(&subject);
+    }
+    for (size_t i = 0, route = 0; i < draft->count && route < conf->routes_count; i++) {
+        const struct section *section = draft->sections[i];
+        if (section->scope == IN_ROUTE && strcmp(section->label, conf->routes[route]->label) == 0) {
+            check_quotas(&(struct subject){report, conf, conf->routes[route++], section, redis});
+        }
     }
 }

@@ -44,6 +44,68 @@ static void describe_rate(const struct policy *policy, FILE *out)
     }
 }
 
+static void describe_key(const struct policy *policy, const char *name, FILE *out)
+{
+    struct buf keys = {0};
+
+    parts_print(key_find(IN_DESTINATION, slice_of("key")), policy, &keys);
+    if (policy->keys_count > 0 || policy->per_host) {
+        line(out, name, "one bucket for each %s%.*s", policy->per_host ? "host, and for each " : "", (int)buf_len(&keys),
+             buf_ptr(&keys));
+    }
+    buf_fini(&keys);
+}
+
+/* What limits it beside the rate. */
+static void describe_others(const struct policy *policy, FILE *out)
+{
+    char lease[32];
+
+    for (unsigned i = 0; i < policy->quotas_count; i++) {
+        struct buf quota = {0};
+        quota_print(&policy->quotas[i], &quota);
+        line(out, "quota:", "%.*s; when it is used up, requests %s", (int)buf_len(&quota), buf_ptr(&quota),
+             policy->quota_reject ? "are refused with 429" : "wait");
+        buf_fini(&quota);
+    }
+    if (policy->max_in_flight > 0) {
+        str_format_duration(policy->lease_us, lease);
+        line(out, "in flight:", "at most %" PRId64 " over all replicas; those of a dead one count for %s more",
+             policy->max_in_flight, lease);
+    }
+    if (policy->cost_most > 1) {
+        line(out, "cost:", "%" PRId64 " for a request, at most %" PRId64 "%s%s", policy->cost, policy->cost_most,
+             policy->cost_header != NULL ? ", as said by the header " : "",
+             policy->cost_header != NULL ? policy->cost_header : "");
+    }
+}
+
+static void describe_routes(const struct policy *policy, FILE *out)
+{
+    for (unsigned i = 0; i < policy->routes_count; i++) {
+        const struct policy *route = policy->routes[i];
+        struct buf match = {0}, rate = {0};
+        parts_print(key_find(IN_ROUTE, slice_of("match")), route, &match);
+        rate_print(&route->rate, &rate);
+        line(out, "route:", "%s: %.*s, %.*s, and the limits above", route->label, (int)buf_len(&match), buf_ptr(&match),
+             (int)buf_len(&rate), buf_ptr(&rate));
+        buf_fini(&match);
+        buf_fini(&rate);
+        describe_key(route, "", out);
+        describe_others(route, out);
+    }
+}
+
+static void describe_order(const struct policy *policy, FILE *out)
+{
+    if (policy->order == ORDER_FAIR) {
+        line(out, "order:", "fair: callers take turns");
+    }
+    if (policy->priority_high.count + policy->priority_low.count > 0) {
+        line(out, "priority:", "higher ones first; of two the lower keeps %" PRId64 " of 100 slots", policy->low_share);
+    }
+}
+
 static void describe_queue(const struct policy *policy, FILE *out)
 {
     char wait[32];
@@ -107,7 +169,11 @@ static void describe_limits(const struct conf *conf, const struct policy *policy
     char connect[32], response[32], body[32];
 
     describe_rate(policy, out);
+    describe_key(policy, "buckets:", out);
+    describe_others(policy, out);
+    describe_routes(policy, out);
     describe_queue(policy, out);
+    describe_order(policy, out);
     str_format_duration(policy->connect_timeout_us, connect);
     str_format_duration(policy->response_timeout_us, response);
     str_format_duration(policy->body_timeout_us, body);

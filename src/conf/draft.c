@@ -20,10 +20,12 @@ struct section_name {
     char name[]; /* lower case: [destination A] and [destination a] are one */
 };
 
-static const char *const kinds[] = {"proxy", "redis", "default", "destination", "inbound", "inbound-rule", "admin", NULL};
-static const enum key_scope scopes[] = {IN_PROXY, IN_REDIS, IN_DEFAULT, IN_DESTINATION, IN_INBOUND, IN_INBOUND_RULE, IN_ADMIN};
+static const char *const kinds[] = {"proxy",   "redis",        "default", "destination", "route",
+                                    "inbound", "inbound-rule", "admin",   NULL};
+static const enum key_scope scopes[] = {IN_PROXY, IN_REDIS,   IN_DEFAULT,      IN_DESTINATION,
+                                        IN_ROUTE, IN_INBOUND, IN_INBOUND_RULE, IN_ADMIN};
 /* The kinds that take a name. */
-#define NAMED (IN_DESTINATION | IN_INBOUND | IN_INBOUND_RULE)
+#define NAMED (IN_DESTINATION | IN_ROUTE | IN_INBOUND | IN_INBOUND_RULE)
 
 static unsigned kind_index(enum key_scope scope)
 {
@@ -63,8 +65,8 @@ static void refuse_kind(const struct place *place, struct slice kind)
     } else if (memchr(kind.ptr, '.', kind.len) != NULL) {
         report_error(place, "unknown section; a host's section is [destination %s]", name);
     } else {
-        report_error(place, "unknown section; there are [proxy], [redis], [default], [destination NAME], [inbound NAME], "
-                            "[inbound-rule NAME] and [admin]");
+        report_error(place, "unknown section; there are [proxy], [redis], [default], [destination NAME], [route NAME], "
+                            "[inbound NAME], [inbound-rule NAME] and [admin]");
     }
     mem_free(name);
 }
@@ -120,7 +122,7 @@ static bool label_fits(const struct place *place, enum key_scope scope, struct s
         report_error(place, "a rule cannot be named default, that is the name of the [inbound]'s own limit");
         return false;
     }
-    if ((scope & (IN_INBOUND | IN_INBOUND_RULE)) != 0 && !is_plain_label(label)) {
+    if ((scope & (IN_ROUTE | IN_INBOUND | IN_INBOUND_RULE)) != 0 && !is_plain_label(label)) {
         report_error(place, "a name is up to 64 letters, digits and .-_");
         return false;
     }

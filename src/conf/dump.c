@@ -61,6 +61,9 @@ void conf_dump(const struct conf *conf, FILE *out)
     for (unsigned i = 0; i < conf->policies_count; i++) {
         dump_section("destination ", conf->policies[i]->label, IN_DESTINATION, conf->policies[i], out);
     }
+    for (unsigned i = 0; i < conf->routes_count; i++) {
+        dump_section("route ", conf->routes[i]->label, IN_ROUTE, conf->routes[i], out);
+    }
     for (unsigned i = 0; i < conf->inbounds_count; i++) {
         dump_inbound(conf->inbounds[i], out);
     }
@@ -94,7 +97,7 @@ static const char *section_of(const struct key *key)
     if (key->scope & (IN_INBOUND | IN_INBOUND_RULE)) {
         return key->scope & IN_INBOUND ? "inbound" : "inbound-rule";
     }
-    return key->scope & IN_DEFAULT ? "default" : "destination";
+    return key->scope & IN_DEFAULT ? "default" : key->scope & IN_DESTINATION ? "destination" : "route";
 }
 
 static void help_key(const struct key *key, FILE *out)

@@ -30,6 +30,8 @@
 
 /* [default] and, inherited, every [destination NAME]. */
 #define IN_POLICY (IN_DEFAULT | IN_DESTINATION)
+/* And what a route of a destination may have of its own. */
+#define IN_LEAF (IN_POLICY | IN_ROUTE)
 
 #define PROXY(field) offsetof(struct proxy_conf, field)
 #define REDIS(field) offsetof(struct redis_conf, field)
@@ -45,6 +47,9 @@ static const char *const unlisted_choices[] = {"pace", "pass", "deny", NULL};
 static const char *const level_choices[] = {"debug", "info", "warn", "error", NULL};
 static const char *const format_choices[] = {"logfmt", "json", NULL};
 static const char *const strict_choices[] = {"window", "gap", NULL};
+static const char *const bucket_choices[] = {"shared", "per_host", NULL};
+static const char *const quota_choices[] = {"wait", "reject", NULL};
+static const char *const order_choices[] = {"fifo", "fair", NULL};
 static const char *const down_choices[] = {"hold", "reserve", "reject", "open", NULL};
 static const char *const h2_choices[] = {"count", "refuse", NULL};
 static const char *const https_choices[] = {"tunnel", "originate", "intercept", NULL};
@@ -111,14 +116,54 @@ static const struct key table[] = {
 {IN_DESTINATION, "hosts", KEY_HOSTS, POLICY(hosts), NULL, 0, 0, "HOST[:PORT] or *.SUFFIX[:PORT] list",
  NULL, true,
  "Hosts that share this destination's rate. Not set: the section's name is the host."},
-{IN_POLICY, "rate", KEY_RATE, POLICY(rate), "10/s", 0, 0, "COUNT/PERIOD", NULL, true,
+{IN_LEAF, "rate", KEY_RATE, POLICY(rate), "10/s", 0, 0, "COUNT/PERIOD", NULL, true,
  "Never more than COUNT requests in any PERIOD, over all replicas, evenly spaced."},
+{IN_ROUTE, "destination", KEY_LABEL, POLICY(destination), NULL, 0, 0, "NAME of a [destination]", NULL, true,
+ "Which destination this is a route of. Its requests keep to the limits of both."},
+{IN_ROUTE, "match", KEY_MATCH, POLICY(path), NULL, 0, 0, "PATTERN, or METHOD,METHOD PATTERN", NULL, true,
+ "Requests that the route is for: methods, if not all, and a path with * for anything. The first route that matches counts."},
+{IN_LEAF, "key", KEY_PARTS, POLICY(keys), "none", 0, 0,
+ "none, or header:NAME, bearer, query:NAME, path:N, proxy_user, client_ip list", NULL, true,
+ "One bucket, with all limits, for each value of the first of these that a request has. A route has its destination's."},
+{IN_POLICY, "bucket", KEY_SWITCH, POLICY(per_host), "shared", 0, 0, "choice", bucket_choices, true,
+ "shared: all hosts of a destination have its rate together; per_host: each has it."},
+{IN_LEAF, "quota", KEY_QUOTAS, POLICY(quotas), NULL, 0, 0, "COUNT/PERIOD [rolling | aligned [utc+HH:MM]] list", NULL, true,
+ "Limits beside the rate: in any PERIOD (rolling), or in each window of the calendar (aligned)."},
+{IN_LEAF, "quota_action", KEY_SWITCH, POLICY(quota_reject), "wait", 0, 0, "choice", quota_choices, true,
+ "While a quota is used up: wait, as long as max_wait allows; or reject at once with the time until there is some again."},
+{IN_LEAF, "max_in_flight", KEY_COUNT, POLICY(max_in_flight), "0", 0, 1000000, "requests", NULL, true,
+ "Requests under way at once, over all replicas, from their slot to the end of their answer. 0: any number."},
+{IN_LEAF, "lease_time", KEY_DURATION, POLICY(lease_us), "10s", SECOND * 3, HOUR, "duration", NULL, true,
+ "For max_in_flight: after so long without a word from a replica its requests no longer count."},
+{IN_LEAF, "cost", KEY_COUNT, POLICY(cost), "1", 1, 10000, "units", NULL, true,
+ "What one request takes of rate and quotas."},
+{IN_LEAF, "cost_most", KEY_COUNT, POLICY(cost_most), "1", 1, 10000, "units", NULL, true,
+ "The most that cost_header may say."},
+{IN_LEAF, "cost_header", KEY_TOKEN, POLICY(cost_header), NULL, 0, 0, "header name", NULL, true,
+ "A header of the caller's request that says its cost; it is not passed on."},
+{IN_LEAF, "cost_answer", KEY_TOKEN, POLICY(cost_answer), NULL, 0, 0, "header name", NULL, true,
+ "A header of the third party's answer that says what the request really cost: the rate is charged with the difference."},
 {IN_POLICY, "strict", KEY_CHOICE, POLICY(strict), "window", 0, 0, "choice", strict_choices, true,
  "window: never more than COUNT in any PERIOD; gap: never two closer than PERIOD/COUNT (costs more of the rate)."},
-{IN_POLICY, "max_queue", KEY_COUNT, POLICY(max_queue), "1000", 1, 1000000, "requests", NULL, true,
+{IN_LEAF, "max_queue", KEY_COUNT, POLICY(max_queue), "1000", 1, 1000000, "requests", NULL, true,
  "Requests that may wait in this process; one more is refused with 429."},
-{IN_POLICY, "max_wait", KEY_DURATION, POLICY(max_wait_us), "30s", MS, DAY, "duration", NULL, true,
+{IN_LEAF, "max_wait", KEY_DURATION, POLICY(max_wait_us), "30s", MS, DAY, "duration", NULL, true,
  "Longest wait; a request that would wait longer is refused at once with 429."},
+{IN_LEAF, "order", KEY_CHOICE, POLICY(order), "fifo", 0, 0, "choice", order_choices, true,
+ "Who waits leaves: fifo: in the order of coming; fair: callers in turns, as fair_by tells them apart."},
+{IN_LEAF, "fair_by", KEY_SHARERS, POLICY(fair_by), "proxy_user, client_ip", 0, 0,
+ "proxy_user, client_ip or header:NAME list", NULL, true,
+ "For order = fair: who takes turns; the first of the list that a request has."},
+{IN_LEAF, "fair_weights", KEY_WEIGHTS, POLICY(fair_weights), NULL, 0, 0, "VALUE=WEIGHT list", NULL, true,
+ "For order = fair: so many requests in each turn of that user, address or header value. All others: 1."},
+{IN_LEAF, "priority_high", KEY_MATCHES, POLICY(priority_high), NULL, 0, 0,
+ "proxy_user=NAME, header:NAME=VALUE or path=PATTERN list", NULL, true,
+ "Requests that go before the rest."},
+{IN_LEAF, "priority_low", KEY_MATCHES, POLICY(priority_low), NULL, 0, 0,
+ "proxy_user=NAME, header:NAME=VALUE or path=PATTERN list", NULL, true,
+ "Requests that the rest goes before."},
+{IN_LEAF, "low_share", KEY_COUNT, POLICY(low_share), "10", 1, 50, "percent", NULL, true,
+ "Of 100 slots, so many stay with the lower of two priorities while both wait, so that it never starves."},
 {IN_POLICY, "on_redis_down", KEY_CHOICE, POLICY(on_redis_down), "hold", 0, 0, "choice", down_choices, true,
  "Without Redis, hold: keep waiting; reserve: use permits set aside; reject: refuse; open: send at once, unpaced."},
 {IN_POLICY, "outage_permits", KEY_COUNT, POLICY(outage_permits), "0", 0, 1000000, "requests", NULL, true,
@@ -253,6 +298,8 @@ static const char *scope_name(enum key_scope scope)
         return "[default]";
     case IN_DESTINATION:
         return "[destination NAME]";
+    case IN_ROUTE:
+        return "[route NAME]";
     case IN_INBOUND:
         return "[inbound NAME]";
     case IN_INBOUND_RULE:
@@ -265,7 +312,8 @@ static const char *scope_name(enum key_scope scope)
 
 const char *key_home(struct slice name)
 {
-    static const enum key_scope order[] = {IN_PROXY, IN_REDIS, IN_DEFAULT, IN_DESTINATION, IN_INBOUND, IN_INBOUND_RULE, IN_ADMIN};
+    static const enum key_scope order[] = {IN_PROXY, IN_REDIS,   IN_DEFAULT,      IN_DESTINATION,
+                                            IN_ROUTE, IN_INBOUND, IN_INBOUND_RULE, IN_ADMIN};
 
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
         if (key_find(order[i], name) != NULL) {

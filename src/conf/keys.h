@@ -16,7 +16,8 @@ enum key_scope {
     IN_DESTINATION = 8,
     IN_INBOUND = 16,
     IN_INBOUND_RULE = 32,
-    IN_ADMIN = 64
+    IN_ADMIN = 64,
+    IN_ROUTE = 128
 };
 
 enum key_type {
@@ -41,6 +42,12 @@ enum key_type {
     KEY_METHODS,   /* inbound_rule.methods */
     KEY_CALLERS,   /* inbound_rule.keys */
     KEY_ORIGIN,    /* inbound_conf.upstream_host and .upstream_port */
+    KEY_QUOTAS,    /* policy.quotas */
+    KEY_PARTS,     /* policy.keys */
+    KEY_MATCH,     /* policy.methods and .path */
+    KEY_SHARERS,   /* struct order_terms: proxy_user, client_ip, header:NAME */
+    KEY_WEIGHTS,   /* struct order_terms: VALUE=WEIGHT */
+    KEY_MATCHES,   /* struct order_terms: proxy_user=NAME, header:NAME=VALUE, path=PATTERN */
 };
 
 struct key {

@@ -22,28 +22,6 @@
 /* A file that never ends (/dev/zero) must not take all memory. */
 #define FILE_BYTES_MAX ((size_t)64 << 20)
 
-static void apply_initial(struct report *report, enum key_scope scope, void *record)
-{
-    size_t count;
-    const struct key *keys = keys_all(&count);
-
-    for (size_t i = 0; i < count; i++) {
-        struct place place = {report, 0, "defaults", keys[i].name};
-        if ((keys[i].scope & scope) != 0 && keys[i].initial != NULL) {
-            must(value_set(&place, &keys[i], slice_of(keys[i].initial), record));
-        }
-    }
-}
-
-static void apply_section(struct report *report, const struct section *section, void *record)
-{
-    for (size_t i = 0; section != NULL && i < section->count; i++) {
-        const struct entry *entry = &section->entries[i];
-        struct place place = {report, entry->line, section->title, entry->key->name};
-        (void)value_set(&place, entry->key, entry->value, record); /* a mistake is in the report */
-    }
-}
-
 /* Labels name buckets in Redis, metrics and logs. */
 static bool is_label(struct slice label)
 {
@@ -78,7 +56,7 @@ static struct policy *build_destination(struct report *report, const struct sect
 {
     struct policy *policy = policy_inherit(fallback, section->label, section->line);
 
-    apply_section(report, section, policy);
+    section_apply(report, section, policy);
     if (section_line_of(section, "hosts") == 0) {
         host_from_label(report, section, policy);
     } else if (!is_label(slice_of(section->label))) {
@@ -109,19 +87,20 @@ static struct conf *build(struct report *report, const struct draft *draft)
     const struct section *fallback = draft_find(draft, IN_DEFAULT);
 
     conf->magic = CONF_MAGIC;
-    apply_initial(report, IN_PROXY, &conf->proxy);
-    apply_section(report, draft_find(draft, IN_PROXY), &conf->proxy);
-    apply_initial(report, IN_REDIS, &conf->redis);
-    apply_section(report, draft_find(draft, IN_REDIS), &conf->redis);
+    section_initial(report, IN_PROXY, &conf->proxy);
+    section_apply(report, draft_find(draft, IN_PROXY), &conf->proxy);
+    section_initial(report, IN_REDIS, &conf->redis);
+    section_apply(report, draft_find(draft, IN_REDIS), &conf->redis);
     if (draft_find(draft, IN_ADMIN) != NULL) {
-        apply_initial(report, IN_ADMIN, &conf->admin);
-        apply_section(report, draft_find(draft, IN_ADMIN), &conf->admin);
+        section_initial(report, IN_ADMIN, &conf->admin);
+        section_apply(report, draft_find(draft, IN_ADMIN), &conf->admin);
     }
     conf->fallback = policy_new("default", fallback != NULL ? fallback->line : 0);
-    apply_initial(report, IN_DEFAULT, conf->fallback);
-    apply_section(report, fallback, conf->fallback);
+    section_initial(report, IN_DEFAULT, conf->fallback);
+    section_apply(report, fallback, conf->fallback);
 
     const struct section **sections = build_destinations(report, draft, conf);
+    routes_build(conf, draft, report);
     route_build(conf, sections, report);
     check_conf(conf, draft, sections, report);
     inbound_build(conf, draft, report);
@@ -205,6 +184,9 @@ void conf_set_version(struct conf *conf, uint64_t version)
     for (unsigned i = 0; i < conf->policies_count; i++) {
         conf->policies[i]->version = version;
     }
+    for (unsigned i = 0; i < conf->routes_count; i++) {
+        conf->routes[i]->version = version;
+    }
     for (unsigned i = 0; i < conf->inbounds_count; i++) {
         conf->inbounds[i]->version = conf->inbounds[i]->policy->version = version;
     }
@@ -217,6 +199,7 @@ void conf_free(struct conf *conf)
     }
     must_be(conf, CONF_MAGIC);
     route_free(conf->index);
+    routes_unbuild(conf);
     for (unsigned i = 0; i < conf->policies_count; i++) {
         policy_put(conf->policies[i]);
     }

@@ -118,6 +118,8 @@ void conf_manual(FILE *out)
     put_section(out, "[default]", "For every destination. Each key may stand in [destination NAME] as well, for that one alone.",
                 IN_DEFAULT, 0);
     put_section(out, "[destination NAME]", "One third party. Besides the keys of [default]:", IN_DESTINATION, IN_DEFAULT);
+    put_section(out, "[route NAME]", "Some of a destination's requests, with limits of their own. Besides keys of [default]:",
+                IN_ROUTE, IN_DEFAULT | IN_DESTINATION);
     put_section(out, "[inbound NAME]", "An API of our own, and its first limit.", IN_INBOUND, 0);
     put_section(out, "[inbound-rule NAME]", "A further limit. Besides the keys of [inbound NAME] that describe a limit:",
                 IN_INBOUND_RULE, IN_INBOUND);

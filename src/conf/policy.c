@@ -42,6 +42,64 @@ static char *copy(const char *text)
     return text != NULL ? mem_strdup(text) : NULL;
 }
 
+void order_terms_fini(struct order_terms *terms)
+{
+    for (unsigned i = 0; i < terms->count; i++) {
+        mem_free(terms->list[i].name);
+        mem_free(terms->list[i].value);
+    }
+    mem_free(terms->list);
+    *terms = (struct order_terms){NULL, 0};
+}
+
+struct order_terms order_terms_copy(const struct order_terms *from)
+{
+    struct order_terms terms = {NULL, from->count};
+
+    if (from->count > 0) {
+        terms.list = mem_alloc(from->count * sizeof(terms.list[0]));
+    }
+    for (unsigned i = 0; i < from->count; i++) {
+        terms.list[i] = from->list[i];
+        terms.list[i].name = copy(from->list[i].name);
+        terms.list[i].value = copy(from->list[i].value);
+    }
+    return terms;
+}
+
+static struct key_source *keys_copy(const struct policy *from)
+{
+    struct key_source *keys = from->keys_count > 0 ? mem_alloc(from->keys_count * sizeof(keys[0])) : NULL;
+
+    for (unsigned i = 0; i < from->keys_count; i++) {
+        keys[i] = from->keys[i];
+        keys[i].name = copy(from->keys[i].name);
+    }
+    return keys;
+}
+
+static struct quota_limit *quotas_copy(const struct policy *from)
+{
+    struct quota_limit *quotas = from->quotas_count > 0 ? mem_alloc(from->quotas_count * sizeof(quotas[0])) : NULL;
+
+    for (unsigned i = 0; i < from->quotas_count; i++) {
+        quotas[i] = from->quotas[i];
+    }
+    return quotas;
+}
+
+struct policy *policy_inherit_route(struct policy *from, const char *label, unsigned line)
+{
+    struct policy *policy = policy_inherit(from, label, line);
+
+    mem_free(policy->quotas);
+    policy->quotas = NULL;
+    policy->quotas_count = 0;
+    policy->max_in_flight = 0;
+    policy->parent = policy_get(from);
+    return policy;
+}
+
 struct policy *policy_inherit(const struct policy *from, const char *label, unsigned line)
 {
     must_be(from, POLICY_MAGIC);
@@ -53,9 +111,24 @@ struct policy *policy_inherit(const struct policy *from, const char *label, unsi
     policy->line = line;
     policy->hosts = NULL;
     policy->hosts_count = 0;
+    policy->destination = NULL;
+    policy->parent = NULL;
+    policy->routes = NULL;
+    policy->routes_count = 0;
+    policy->methods = NULL;
+    policy->methods_count = 0;
+    policy->path = NULL;
+    policy->keys = keys_copy(from);
+    policy->quotas = quotas_copy(from);
+    policy->cost_header = copy(from->cost_header);
+    policy->cost_answer = copy(from->cost_answer);
     policy->ca_file = copy(from->ca_file);
     policy->client_cert = copy(from->client_cert);
     policy->client_key = copy(from->client_key);
+    policy->fair_by = order_terms_copy(&from->fair_by);
+    policy->fair_weights = order_terms_copy(&from->fair_weights);
+    policy->priority_high = order_terms_copy(&from->priority_high);
+    policy->priority_low = order_terms_copy(&from->priority_low);
     return policy;
 }
 
@@ -79,10 +152,31 @@ void policy_put(struct policy *policy)
         mem_free(policy->hosts[i].host);
     }
     mem_free(policy->hosts);
+    for (unsigned i = 0; i < policy->methods_count; i++) {
+        mem_free(policy->methods[i]);
+    }
+    for (unsigned i = 0; i < policy->keys_count; i++) {
+        mem_free(policy->keys[i].name);
+    }
+    if (policy->parent != NULL) {
+        policy_put(policy->parent);
+    }
+    mem_free((void *)policy->methods);
+    mem_free((void *)policy->routes);
+    mem_free(policy->keys);
+    mem_free(policy->quotas);
+    mem_free(policy->path);
+    mem_free(policy->destination);
+    mem_free(policy->cost_header);
+    mem_free(policy->cost_answer);
     mem_free(policy->label);
     mem_free(policy->ca_file);
     mem_free(policy->client_cert);
     mem_free(policy->client_key);
+    order_terms_fini(&policy->fair_by);
+    order_terms_fini(&policy->fair_weights);
+    order_terms_fini(&policy->priority_high);
+    order_terms_fini(&policy->priority_low);
     policy->magic = ~POLICY_MAGIC;
     mem_free(policy);
 }

@@ -13,7 +13,6 @@
 #define PREFIX_BYTES_MAX 64
 #define PATH_BYTES_MAX 4095
 /* The longest period a slot may stand for. */
-#define PERIOD_DAYS_MAX INT64_C(366)
 
 static void *field_of(const struct key *key, void *record)
 {
@@ -84,51 +83,6 @@ static bool set_number(const struct place *place, const struct key *key, struct 
         return false;
     }
     *field = value;
-    return true;
-}
-
-/* "0/s", "0.0/1m" */
-static bool is_zero_rate(struct slice text)
-{
-    size_t i = 0;
-
-    while (i < text.len && (text.ptr[i] == '0' || text.ptr[i] == '.')) {
-        i++;
-    }
-    return i > 0 && (i == text.len || text.ptr[i] == '/');
-}
-
-static void refuse_rate(const struct place *place, struct slice text)
-{
-    const char *slash = memchr(text.ptr, '/', text.len);
-
-    if (is_zero_rate(text)) {
-        report_error(place, "a rate of 0 never sends anything; to refuse hosts leave them out and set unlisted = deny");
-    } else if (slash == NULL) {
-        report_error(place, "%.*s has no period; write COUNT/PERIOD, as in 10/s, 100/1m or 5000/1h",
-                     REPORT_SHOWN(text));
-    } else if (is_all_digits((struct slice){slash + 1, text.len - (size_t)(slash - text.ptr) - 1})) {
-        report_error(place, "the period of %.*s has no unit; write 10/s, 100/1m or 5000/1h", REPORT_SHOWN(text));
-    } else {
-        report_error(place, "%.*s is not COUNT/PERIOD such as 10/s, 2.5/s, 100/1m or 5000/1h", REPORT_SHOWN(text));
-    }
-}
-
-static bool set_rate(const struct place *place, struct slice text, struct rate *field)
-{
-    struct rate rate;
-
-    if (!str_parse_rate(text, &rate)) {
-        refuse_rate(place, text);
-        return false;
-    }
-    if (rate.count > rate.period_us || rate.period_us > PERIOD_DAYS_MAX * 86400 * CLOCK_SECOND_US) {
-        report_error(place,
-                     "%.*s is out of range, allowed is 1/%" PRId64 "d to 1000000/s, the period at most %" PRId64 "d",
-                     REPORT_SHOWN(text), PERIOD_DAYS_MAX, PERIOD_DAYS_MAX);
-        return false;
-    }
-    *field = rate;
     return true;
 }
 
@@ -232,7 +186,7 @@ bool value_set(const struct place *place, const struct key *key, struct slice te
     case KEY_SIZE:
         return set_number(place, key, text, field);
     case KEY_RATE:
-        return set_rate(place, text, field);
+        return rate_parse(place, text, field);
     case KEY_CHOICE:
     case KEY_SWITCH:
         return set_choice(place, key, text, field);
@@ -256,17 +210,16 @@ bool value_set(const struct place *place, const struct key *key, struct slice te
     case KEY_CALLERS:
     case KEY_ORIGIN:
         return inbound_value_set(place, key, text, record);
+    case KEY_QUOTAS:
+    case KEY_PARTS:
+    case KEY_MATCH:
+        return parts_set(place, key, text, record);
+    case KEY_SHARERS:
+    case KEY_WEIGHTS:
+    case KEY_MATCHES:
+        return order_set(place, key, text, field);
     }
     wrong("no such type of key");
-}
-
-void rate_print(const struct rate *rate, struct buf *out)
-{
-    char period[32];
-
-    str_format_duration(rate->period_us, period);
-    /* "10/s" reads better than "10/1s" */
-    buf_printf(out, "%" PRId64 "/%s", rate->count, strcmp(period, "1s") == 0 ? "s" : period);
 }
 
 static bool print_text(const char *text, const char *unset, struct buf *out)
@@ -347,6 +300,14 @@ bool value_print(const struct key *key, const void *record, struct buf *out)
     case KEY_CALLERS:
     case KEY_ORIGIN:
         return inbound_value_print(key, record, out);
+    case KEY_QUOTAS:
+    case KEY_PARTS:
+    case KEY_MATCH:
+        return parts_print(key, record, out);
+    case KEY_SHARERS:
+    case KEY_WEIGHTS:
+    case KEY_MATCHES:
+        return order_print(key, field, out);
     }
     wrong("no such type of key");
 }

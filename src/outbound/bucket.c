@@ -15,41 +15,67 @@
 #define BUCKET_MAGIC 0x6275636bu
 #define REDIS_DOWN_RETRY_US (2 * CLOCK_SECOND_US) /* longest back-off of the link */
 
-static struct asker *outage_asker(struct loop *loop, const struct policy *policy, struct mono born)
+static struct slots_spec spec_of(const struct bucket *bucket, const struct policy *policy)
+{
+    return slots_spec_of(policy, bucket->tag, bucket->part, bucket->parent, bucket->redis != NULL);
+}
+
+static struct slots_spec outage_spec(const struct bucket *bucket, const struct policy *policy)
+{
+    struct slots_spec spec = {.tag = bucket->name, .levels_count = 1, .cost_most = policy->cost_most};
+
+    spec.levels[0].part = "outage";
+    spec.levels[0].terms = slots_terms_of(policy, fallback_permits(policy));
+    return spec;
+}
+
+/* Permits are each replica's own and never handed out by anybody, so they are no part of any quota. */
+static struct asker *outage_asker(struct bucket *bucket, const struct policy *policy)
 {
     int64_t permits = fallback_permits(policy);
 
     if (permits == 0) {
         return NULL;
     }
+    struct slots_spec spec = outage_spec(bucket, policy);
     /* A process that died and came back can't know what it sent just before. */
-    struct slots_terms terms = slots_terms_of(policy, permits);
-    return slots_local_asker(loop, &terms, mono_add(born, terms.interval_us));
+    return slots_local_asker(bucket->local, &spec, mono_add(bucket->born, spec.levels[0].terms.interval_us));
 }
 
-struct bucket *bucket_new(struct loop *loop, struct slots_redis *redis, struct policy *policy, const char *name,
-                          struct mono born, struct tally *sum)
+static void follow_policy(struct queue *queue, const struct policy *policy)
+{
+    queue_set_order(queue, (unsigned)policy->max_queue, policy->order == ORDER_FAIR,
+                    policy->priority_high.count + policy->priority_low.count > 0, (unsigned)policy->low_share);
+}
+
+struct bucket *bucket_new(const struct bucket_env *env, struct policy *policy, const struct bucket_id *id, struct tally *sum)
 {
     struct bucket *bucket = mem_zalloc(sizeof(*bucket));
-    struct slots_terms terms =
-        slots_terms_of(policy, redis != NULL ? fallback_shared_count(policy) : policy->rate.count);
 
     bucket->magic = BUCKET_MAGIC;
-    bucket->name = mem_strdup(name);
+    bucket->name = mem_printf("%s%s%s", id->destination, id->part[0] != '\0' ? " " : "", id->part);
+    bucket->tag = mem_strdup(id->destination);
+    bucket->part = mem_strdup(id->part);
+    bucket->parent = mem_strdup(id->parent != NULL ? id->parent : "");
     bucket->policy = policy_get(policy);
-    bucket->loop = loop;
-    bucket->redis = redis;
-    bucket->born = born;
-    bucket->used = loop_now(loop);
+    bucket->loop = env->loop;
+    bucket->redis = env->redis;
+    bucket->local = env->local;
+    bucket->born = env->born;
+    bucket->used = loop_now(env->loop);
     tally_init(&bucket->tally, sum);
     queue_init(&bucket->queue, (unsigned)policy->max_queue);
+    follow_policy(&bucket->queue, policy);
     bucket->queue.tally = &bucket->tally;
-    pacer_init(&bucket->pacer, loop, &bucket->queue, policy, bucket->name, &bucket->tally);
-    if (redis != NULL) {
-        pacer_set_shared(&bucket->pacer, slots_redis_state(redis), slots_redis_asker(redis, name, &terms));
-        pacer_set_outage(&bucket->pacer, outage_asker(loop, policy, born));
+    pacer_init(&bucket->pacer, env->loop, &bucket->queue, policy, bucket->name, &bucket->tally);
+    struct slots_spec spec = spec_of(bucket, policy);
+    pacer_count_flight(&bucket->pacer, slots_spec_counts_flight(&spec));
+    if (env->redis != NULL) {
+        pacer_set_shared(&bucket->pacer, slots_redis_state(env->redis), slots_redis_asker(env->redis, &spec));
+        pacer_set_outage(&bucket->pacer, outage_asker(bucket, policy));
     } else {
-        pacer_set_shared(&bucket->pacer, NULL, slots_local_asker(loop, &terms, (struct mono){WINDOW_LONG_AGO_US}));
+        pacer_set_shared(&bucket->pacer, NULL,
+                         slots_local_asker(env->local, &spec, (struct mono){WINDOW_LONG_AGO_US}));
     }
     return bucket;
 }
@@ -59,7 +85,11 @@ void bucket_free(struct bucket *bucket)
     must_be(bucket, BUCKET_MAGIC);
     must(bucket->queue.count == 0);
     pacer_fini(&bucket->pacer);
+    queue_fini(&bucket->queue);
     policy_put(bucket->policy);
+    mem_free(bucket->tag);
+    mem_free(bucket->part);
+    mem_free(bucket->parent);
     mem_free(bucket->name);
     bucket->magic = 0;
     mem_free(bucket);
@@ -72,11 +102,16 @@ void bucket_set_policy(struct bucket *bucket, struct policy *policy)
     must_be(bucket, BUCKET_MAGIC);
     if (old != policy) {
         bucket->policy = policy_get(policy);
-        bucket->queue.max = (unsigned)policy->max_queue;
+        follow_policy(&bucket->queue, policy);
+        struct slots_spec spec = spec_of(bucket, policy);
         if (bucket->redis != NULL && bucket->pacer.outage == NULL) {
-            pacer_set_outage(&bucket->pacer, outage_asker(bucket->loop, policy, bucket->born));
+            pacer_set_outage(&bucket->pacer, outage_asker(bucket, policy));
         }
-        pacer_set_policy(&bucket->pacer, policy);
+        pacer_set_policy(&bucket->pacer, policy, &spec);
+        if (bucket->pacer.outage != NULL && fallback_permits(policy) > 0) {
+            spec = outage_spec(bucket, policy);
+            bucket->pacer.outage->ops->set_spec(bucket->pacer.outage, &spec);
+        }
         policy_put(old);
     }
 }
@@ -101,19 +136,39 @@ static void deadline_due(struct timer *timer, struct mono now)
     waiter->ops->on_give_up(waiter, GIVE_UP_DEADLINE);
 }
 
-static enum enqueue judge(const struct bucket *bucket, struct mono now, int64_t patience_us, struct forecast *forecast)
+static bool costs_too_much(const struct policy *policy, int64_t cost)
+{
+    bool too_much = false;
+
+    for (; policy != NULL; policy = policy->parent) {
+        for (unsigned i = 0; i < policy->quotas_count; i++) {
+            too_much = too_much || cost > policy->quotas[i].count;
+        }
+    }
+    return too_much;
+}
+
+static enum enqueue judge(const struct bucket *bucket, const struct waiter *waiter, struct mono now,
+                          int64_t patience_us, struct forecast *forecast)
 {
     const struct pacer *pacer = &bucket->pacer;
     int64_t first_us = pacer_wait_us(pacer, 0, now);
 
-    *forecast = (struct forecast){.position = bucket->queue.count};
+    *forecast = (struct forecast){.position = queue_ahead(&bucket->queue, waiter)};
     forecast->wait_us = pacer_wait_us(pacer, forecast->position, now);
     int64_t excess_us = forecast->wait_us > patience_us ? forecast->wait_us - patience_us : 0;
     if (pacer_mode(pacer, now) == FALLBACK_REJECT) {
         forecast->retry_after_us = REDIS_DOWN_RETRY_US;
         return ENQUEUE_REDIS_DOWN;
     }
-    if (queue_is_full(&bucket->queue)) {
+    if (costs_too_much(bucket->policy, waiter->cost)) {
+        return ENQUEUE_COST;
+    }
+    if (pacer_quota_rejects(pacer, now)) {
+        forecast->retry_after_us = mono_diff(pacer->quota_until, now);
+        return ENQUEUE_QUOTA;
+    }
+    if (queue_is_full(&bucket->queue, waiter)) {
         forecast->retry_after_us = first_us > excess_us ? first_us : excess_us;
         return ENQUEUE_FULL;
     }
@@ -126,7 +181,7 @@ enum enqueue bucket_enqueue(struct bucket *bucket, struct waiter *waiter, int64_
 {
     must_be(bucket, BUCKET_MAGIC);
     struct mono now = loop_now(bucket->loop);
-    enum enqueue verdict = judge(bucket, now, patience_us, forecast);
+    enum enqueue verdict = judge(bucket, waiter, now, patience_us, forecast);
 
     bucket->used = now;
     tally_count(&bucket->tally, TALLY_ARRIVED, 1);
@@ -145,6 +200,7 @@ void bucket_return(struct bucket *bucket, struct waiter *waiter, struct mono dea
 {
     must_be(bucket, BUCKET_MAGIC);
     must_be(waiter, WAITER_MAGIC);
+    bucket_finish(waiter, 0); /* it has not begun */
     if (slot_unused) {
         pacer_unused(&bucket->pacer, waiter, loop_now(bucket->loop));
     }
@@ -181,6 +237,18 @@ void bucket_cancel(struct waiter *waiter)
     pacer_kick(&bucket->pacer);
 }
 
+void bucket_finish(struct waiter *waiter, int64_t more)
+{
+    struct bucket *bucket = waiter->flies_in;
+
+    if (bucket == NULL) {
+        return;
+    }
+    must_be(bucket, BUCKET_MAGIC);
+    waiter->flies_in = NULL;
+    pacer_finish(&bucket->pacer, more);
+}
+
 void bucket_pause(struct bucket *bucket, int64_t for_us)
 {
     must_be(bucket, BUCKET_MAGIC);
@@ -213,7 +281,7 @@ void bucket_stats(const struct bucket *bucket, struct bucket_stats *out)
     must_be(bucket, BUCKET_MAGIC);
     const struct pacer *pacer = &bucket->pacer;
     const struct tally *tally = &bucket->tally;
-    const struct waiter *first = TAILQ_FIRST(&bucket->queue.list);
+    const struct waiter *first = queue_first(&bucket->queue);
     struct mono now = loop_now(bucket->loop);
 
     *out = (struct bucket_stats){.name = bucket->name,
@@ -223,6 +291,7 @@ void bucket_stats(const struct bucket *bucket, struct bucket_stats *out)
                                  .waiting = bucket->queue.count,
                                  .others = pacer->shared->others,
                                  .others_waiting = pacer->shared->others_queued,
+                                 .in_flight = pacer->flying,
                                  .interval_us = pacer->shared->terms.interval_us,
                                  .wait_us = pacer_wait_us(pacer, bucket->queue.count, now),
                                  .oldest_us = first != NULL ? mono_diff(now, first->enqueued) : 0,

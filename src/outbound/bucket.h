@@ -7,10 +7,12 @@
 
 struct bucket {
     uint32_t magic;
-    char *name;
+    char *name; /* destination, and part where there is one, with a space between them */
+    char *tag, *part, *parent;
     struct policy *policy; /* a reference */
     struct loop *loop;
     struct slots_redis *redis; /* NULL: this process alone */
+    struct slots_local *local;
     struct mono born;          /* of the outbound */
     struct queue queue;
     struct pacer pacer;
@@ -22,9 +24,15 @@ struct bucket {
     TAILQ_ENTRY(bucket) kept; /* while is_kept */
 };
 
-/* `redis` NULL: this process alone. Takes a reference of the policy. `sum` counts the same. */
-struct bucket *bucket_new(struct loop *loop, struct slots_redis *redis, struct policy *policy, const char *name,
-                          struct mono born, struct tally *sum);
+/* Where buckets get their slots: `redis` NULL = from this process alone. */
+struct bucket_env {
+    struct loop *loop;
+    struct slots_redis *redis;
+    struct slots_local *local;
+    struct mono born;
+};
+/* Takes a reference of the policy. `sum` counts the same. */
+struct bucket *bucket_new(const struct bucket_env *env, struct policy *policy, const struct bucket_id *id, struct tally *sum);
 void bucket_free(struct bucket *bucket);
 void bucket_set_policy(struct bucket *bucket, struct policy *policy);
 bool bucket_is_idle(const struct bucket *bucket, struct mono now);

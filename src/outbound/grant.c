@@ -9,7 +9,7 @@
 #include <hiredis/hiredis.h>
 #include <string.h>
 
-enum { HEAD = 5 }; /* now, eid, retry, reason, tat */
+enum { HEAD = 7 }; /* now, eid, retry, reason, tat, parent's tat, free */
 #define YEAR_US (INT64_C(366) * 86400 * CLOCK_SECOND_US)
 #define TIME_MOST_US (INT64_C(1) << 53) /* what Lua can count exactly */
 
@@ -57,7 +57,7 @@ static bool slot_at(const struct redisReply *reply, size_t index, const struct g
         !number_at(reply, index + 1, out->first_us + limits->late_us, out->first_us + longest, &out->last_us)) {
         return false;
     }
-    out->tat_us = out->last_us - limits->late_us + limits->interval_us;
+    out->tat_us = out->last_us - limits->late_us + (limits->cost > 0 ? limits->cost : 1) * limits->interval_us;
     return true;
 }
 
@@ -70,10 +70,13 @@ bool grant_parse(const struct redisReply *reply, const struct grant_limits *limi
     *out = (struct slot_reply){.count = (unsigned)(reply->elements - HEAD) / 2};
     int64_t reason;
     if (!number_at(reply, 0, 1, TIME_MOST_US, &out->now_us) || !eid_at(reply, 1, limits->rid, out->eid) ||
-        !number_at(reply, 2, 0, YEAR_US, &out->retry_us) || !number_at(reply, 3, 0, 1, &reason) ||
-        !number_at(reply, 4, 0, TIME_MOST_US, &out->tat_us)) {
+        !number_at(reply, 2, 0, YEAR_US, &out->retry_us) || !number_at(reply, 3, 0, SLOT_IN_FLIGHT, &reason) ||
+        !number_at(reply, 4, 0, TIME_MOST_US, &out->tat_us) ||
+        !number_at(reply, 5, 0, TIME_MOST_US, &out->parent_tat_us) ||
+        !number_at(reply, 6, 0, TIME_MOST_US, &out->free_us)) {
         return false;
     }
+    out->reason = (enum slot_reason)reason;
     int64_t least = out->now_us;
     for (unsigned i = 0; i < out->count; i++) {
         if (!slot_at(reply, HEAD + 2 * (size_t)i, limits, out->now_us, least, &slots[i])) {

@@ -10,6 +10,7 @@ struct grant_limits {
     const char *rid; /* of the server this connection reached */
     unsigned want;
     int64_t interval_us, late_us, grace_us, horizon_us;
+    int64_t cost; /* 0 = 1 */
 };
 
 /* False when it is not an answer to that question. `slots` has room for limits->want. */

@@ -6,8 +6,8 @@
  * once the bucket's next slot is in the past: a new one then starts where the old one left off.
  *
  * New settings reach the buckets in rounds of ADOPT_US: first each configured destination in the order of the file, then
- * what is left at the head of the list of kept ones, which is configured no more, then hosts without a section. A bucket
- * never goes back to an earlier policy, though exchanges that began under it may still ask for it.
+ * what is left at the head of the list of kept ones, which is configured no more, then hosts without a section and parts
+ * of destinations. A bucket never goes back to an earlier policy, though exchanges that began under it may still ask for it.
  */
 #include "base/mem.h"
 #include "outbound/bucket.h"
@@ -22,8 +22,7 @@ enum { SWEEP_BUCKETS = 256, BUSY_LOOKS = 1000 };
 struct outbound {
     uint32_t magic;
     struct loop *loop;
-    struct slots_redis *redis; /* NULL: this process alone */
-    struct mono born;
+    struct bucket_env env;
     struct bucket *by_name;
     TAILQ_HEAD(bucket_list, bucket) buckets; /* least recently swept first */
     struct bucket_list kept;                 /* configured */
@@ -32,7 +31,7 @@ struct outbound {
     struct timer sweep;
     const struct conf *conf; /* settings on their way to the buckets; NULL: none are */
     unsigned adopted;        /* how many of its policies have got there */
-    unsigned to_visit;       /* buckets not yet looked at for unlisted hosts */
+    unsigned to_visit;       /* buckets not yet looked at for unlisted hosts and parts */
     struct timer adopt;
 };
 
@@ -42,12 +41,12 @@ struct outbound *outbound_new(struct loop *loop, struct link *link, const char *
 
     outbound->magic = OUTBOUND_MAGIC;
     outbound->loop = loop;
-    outbound->born = loop_now(loop);
+    outbound->env = (struct bucket_env){.loop = loop, .born = loop_now(loop), .local = slots_local_new(loop)};
     TAILQ_INIT(&outbound->buckets);
     TAILQ_INIT(&outbound->kept);
     tally_init(&outbound->unlisted, NULL);
     if (link != NULL) {
-        outbound->redis = slots_redis_new(loop, link, prefix, replica_id);
+        outbound->env.redis = slots_redis_new(loop, link, prefix, replica_id);
     }
     return outbound;
 }
@@ -70,9 +69,10 @@ void outbound_free(struct outbound *outbound)
     while ((bucket = TAILQ_FIRST(&outbound->buckets)) != NULL) {
         forget(outbound, bucket);
     }
-    if (outbound->redis != NULL) {
-        slots_redis_free(outbound->redis);
+    if (outbound->env.redis != NULL) {
+        slots_redis_free(outbound->env.redis);
     }
+    slots_local_free(outbound->env.local);
     outbound->magic = 0;
     mem_free(outbound);
 }
@@ -84,13 +84,42 @@ static void set_policy(struct bucket *bucket, struct policy *policy)
     }
 }
 
-/* Hosts without a section have [default]'s policy. */
-static void follow_default(struct outbound *outbound, struct bucket *bucket)
+static struct policy *route_named(const struct policy *policy, const char *label)
+{
+    for (unsigned i = 0; i < policy->routes_count; i++) {
+        if (strcmp(policy->routes[i]->label, label) == 0) {
+            return policy->routes[i];
+        }
+    }
+    return NULL;
+}
+
+/* What a bucket that is not kept is under now: hosts without a section have [default]'s policy, a part of a destination
+ * has that one's or its route's. NULL: its section is gone. */
+static struct policy *policy_now(const struct outbound *outbound, const struct bucket *bucket)
+{
+    const struct conf *conf = outbound->conf;
+    struct bucket *whole;
+
+    if (strcmp(bucket->policy->label, conf->fallback->label) == 0) {
+        return conf->fallback;
+    }
+    HASH_FIND(by_name, outbound->by_name, bucket->tag, strlen(bucket->tag), whole);
+    if (whole == NULL || !whole->is_kept || whole->policy->version != conf->version) {
+        return NULL;
+    }
+    return bucket->policy->parent != NULL ? route_named(whole->policy, bucket->policy->label) : whole->policy;
+}
+
+static void follow(struct outbound *outbound, struct bucket *bucket)
 {
     const struct conf *conf = outbound->conf;
 
-    if (conf != NULL && !bucket->is_kept && strcmp(bucket->policy->label, conf->fallback->label) == 0) {
-        set_policy(bucket, conf->fallback);
+    if (conf != NULL && !bucket->is_kept && bucket->policy->version < conf->version) {
+        struct policy *policy = policy_now(outbound, bucket);
+        if (policy != NULL) {
+            set_policy(bucket, policy);
+        }
     }
 }
 
@@ -104,7 +133,7 @@ static void sweep_due(struct timer *timer, struct mono now)
         struct bucket *bucket = TAILQ_FIRST(&outbound->buckets);
         TAILQ_REMOVE(&outbound->buckets, bucket, link);
         TAILQ_INSERT_TAIL(&outbound->buckets, bucket, link);
-        follow_default(outbound, bucket);
+        follow(outbound, bucket);
         if (mono_diff(now, bucket->used) > IDLE_US && bucket_is_idle(bucket, now)) {
             forget(outbound, bucket);
         }
@@ -114,24 +143,39 @@ static void sweep_due(struct timer *timer, struct mono now)
     }
 }
 
-struct bucket *outbound_bucket(struct outbound *outbound, struct policy *policy, const char *name)
+static struct bucket *add(struct outbound *outbound, struct policy *policy, const struct bucket_id *id)
+{
+    struct bucket *bucket = bucket_new(&outbound->env, policy, id, &outbound->unlisted);
+
+    HASH_ADD_KEYPTR(by_name, outbound->by_name, bucket->name, strlen(bucket->name), bucket);
+    TAILQ_INSERT_TAIL(&outbound->buckets, bucket, link);
+    outbound->count++;
+    if (!timer_is_set(&outbound->sweep)) {
+        timer_set(outbound->loop, &outbound->sweep, mono_add(bucket->used, SWEEP_EVERY_US), sweep_due);
+    }
+    return bucket;
+}
+
+struct bucket *outbound_part(struct outbound *outbound, struct policy *policy, const struct bucket_id *id)
 {
     must_be(outbound, OUTBOUND_MAGIC);
+    char *joined = id->part[0] != '\0' ? mem_printf("%s %s", id->destination, id->part) : NULL;
+    const char *name = joined != NULL ? joined : id->destination;
     struct bucket *bucket;
 
     HASH_FIND(by_name, outbound->by_name, name, strlen(name), bucket);
     if (bucket == NULL) {
-        bucket = bucket_new(outbound->loop, outbound->redis, policy, name, outbound->born, &outbound->unlisted);
-        HASH_ADD_KEYPTR(by_name, outbound->by_name, bucket->name, strlen(bucket->name), bucket);
-        TAILQ_INSERT_TAIL(&outbound->buckets, bucket, link);
-        outbound->count++;
-        if (!timer_is_set(&outbound->sweep)) {
-            timer_set(outbound->loop, &outbound->sweep, mono_add(bucket->used, SWEEP_EVERY_US), sweep_due);
-        }
+        bucket = add(outbound, policy, id);
     }
+    mem_free(joined);
     bucket->used = loop_now(outbound->loop);
     set_policy(bucket, policy);
     return bucket;
+}
+
+struct bucket *outbound_bucket(struct outbound *outbound, struct policy *policy, const char *name)
+{
+    return outbound_part(outbound, policy, &(struct bucket_id){.destination = name, .part = ""});
 }
 
 void outbound_warm(struct outbound *outbound, struct policy *policy, const char *name)
@@ -144,7 +188,7 @@ void outbound_warm(struct outbound *outbound, struct policy *policy, const char 
     bucket->is_kept = true;
     bucket->tally.sum = NULL;
     TAILQ_INSERT_TAIL(&outbound->kept, bucket, kept); /* in the order of the file */
-    if (outbound->redis != NULL) {
+    if (outbound->env.redis != NULL) {
         slots_redis_warm(bucket->pacer.shared);
     }
 }
@@ -178,7 +222,7 @@ static void visit_next(struct outbound *outbound)
     outbound->to_visit--;
     TAILQ_REMOVE(&outbound->buckets, bucket, link);
     TAILQ_INSERT_TAIL(&outbound->buckets, bucket, link);
-    follow_default(outbound, bucket);
+    follow(outbound, bucket);
 }
 
 /* False when all is done. */

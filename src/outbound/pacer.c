@@ -24,6 +24,7 @@
 
 #include "base/log.h"
 
+#include <limits.h>
 #include <string.h>
 
 #define PACER_MAGIC 0x70616365u
@@ -77,6 +78,7 @@ void pacer_init(struct pacer *pacer, struct loop *loop, struct queue *queue, con
     pacer->tally = tally;
     pacer->policy = policy;
     pacer->next_try.us = WINDOW_LONG_AGO_US;
+    pacer->quota_until.us = WINDOW_LONG_AGO_US;
     pacer->near_at.us = CLOCK_NEVER_US;
     pacer->dial_us = DIAL_FIRST_US;
     meter_init(&pacer->meter, policy->rate.period_us, policy->rate.count);
@@ -124,22 +126,29 @@ void pacer_fini(struct pacer *pacer)
 
 /* Slots are now closer: the next one need not wait for as long as the latest one was given to stand for. That is told by
  * giving back the end of the latest slot; if anybody has asked since, here or in another replica, it has no effect and
- * the next slot comes when it would have come. */
-static void bring_forward(struct pacer *pacer, int64_t before_us)
+ * the next slot comes when it would have come. Where a destination limits its route as well, the longer of the two spacings
+ * counts. */
+static void bring_forward(struct pacer *pacer, int64_t before_us, const struct slots_spec *spec)
 {
     const struct held *latest = &pacer->latest;
     struct asker *asker = pacer->shared;
     struct mono now = loop_now(pacer->loop);
-    int64_t shift_us = asker->terms.interval_us;
+    int64_t spacing_us = asker->terms.interval_us;
     int64_t soonest_us = mono_diff(now, latest->window.first) + 2 * asker->ops->lookahead_us(asker) + CLOCK_MS_US;
 
-    if (shift_us >= before_us) {
+    if (spacing_us >= before_us) {
         return;
     }
     pacer->next_try.us = WINDOW_LONG_AGO_US; /* what "later" meant was said of the old rate */
     if (latest->from != asker) {
         return;
     }
+    if (spec->levels_count > 1) {
+        int64_t slowness_us = spacing_us - spec->levels[0].terms.interval_us;
+        int64_t parents_us = spec->levels[1].terms.interval_us + slowness_us;
+        spacing_us = parents_us > spacing_us ? parents_us : spacing_us;
+    }
+    int64_t shift_us = latest->window.cost * spacing_us;
     shift_us = shift_us > soonest_us ? shift_us : soonest_us;
     struct window end = latest->window;
     end.first = mono_add(end.first, shift_us);
@@ -149,23 +158,24 @@ static void bring_forward(struct pacer *pacer, int64_t before_us)
     }
 }
 
-void pacer_set_policy(struct pacer *pacer, const struct policy *policy)
+void pacer_count_flight(struct pacer *pacer, bool counts)
+{
+    pacer->counts_flight = counts;
+}
+
+void pacer_set_policy(struct pacer *pacer, const struct policy *policy, const struct slots_spec *spec)
 {
     must_be(pacer, PACER_MAGIC);
-    int64_t count = pacer->slots != NULL ? fallback_shared_count(policy) : policy->rate.count;
-    struct slots_terms terms = slots_terms_of(policy, count);
     bool same_rate =
         policy->rate.count == pacer->policy->rate.count && policy->rate.period_us == pacer->policy->rate.period_us;
 
     int64_t before_us = pacer->shared->terms.interval_us;
 
     pacer->policy = policy;
-    pacer->shared->ops->set_terms(pacer->shared, &terms);
-    bring_forward(pacer, before_us);
-    if (pacer->outage != NULL && fallback_permits(policy) > 0) {
-        terms = slots_terms_of(policy, fallback_permits(policy));
-        pacer->outage->ops->set_terms(pacer->outage, &terms);
-    }
+    pacer->shared->ops->set_spec(pacer->shared, spec);
+    bring_forward(pacer, before_us, spec);
+    pacer->counts_flight = slots_spec_counts_flight(spec);
+    pacer->quota_until.us = WINDOW_LONG_AGO_US;
     if (!same_rate) {
         meter_fini(&pacer->meter);
         meter_init(&pacer->meter, policy->rate.period_us, policy->rate.count);
@@ -215,7 +225,9 @@ int64_t pacer_wait_us(const struct pacer *pacer, unsigned position, struct mono 
     if (mono_diff(pacer->next_try, now) > start) {
         start = mono_diff(pacer->next_try, now);
     }
-    return (start > 0 ? start : 0) + (ahead + turns_of_others(source, ahead)) * source->terms.interval_us;
+    int64_t units = (int64_t)pacer->queue->units, count = pacer->queue->count;
+    int64_t slots_us = (ahead + turns_of_others(source, ahead)) * source->terms.interval_us;
+    return (start > 0 ? start : 0) + (units > count ? slots_us / count * units : slots_us);
 }
 
 /* ---- windows in hand ---- */
@@ -261,8 +273,13 @@ static void on_answer(void *arg, struct asker *asker, const struct slots_answer 
         hand_add(&pacer->hand, &answer->windows[i], asker);
         pacer->latest = (struct held){answer->windows[i], asker};
     }
+    pacer->told_flying += answer->count + answer->spoilt;
     if (answer->outcome == SLOTS_LATER) {
         pacer->next_try = answer->again;
+    }
+    pacer->quota_until.us = WINDOW_LONG_AGO_US;
+    if (answer->reason == SLOT_QUOTA) {
+        pacer->quota_until = asker->ops->next_free(asker, loop_now(pacer->loop));
     }
     pacer_kick(pacer);
 }
@@ -293,9 +310,15 @@ static unsigned near_limit(const struct pacer *pacer)
 static void let_out(struct pacer *pacer, struct waiter *waiter, struct mono last, struct mono now)
 {
     must(waiter->near && waiter->ready);
-    queue_remove(pacer->queue, waiter);
+    struct bucket *bucket = waiter->bucket;
+
+    queue_release(pacer->queue, waiter);
     waiter->released = now;
     waiter->window_last = last;
+    if (pacer->counts_flight || pacer->policy->cost_answer != NULL) {
+        pacer->flying++;
+        waiter->flies_in = bucket;
+    }
     meter_add(&pacer->meter, now);
     tally_release(pacer->tally, pacer->meter.count);
     waiter->ops->on_release(waiter, now);
@@ -309,7 +332,8 @@ static void release_due(struct pacer *pacer)
         if (pacer->hand.count == 0 || mono_before(now, pacer->hand.held[0].window.first)) {
             return;
         }
-        struct waiter *waiter = queue_first_ready(pacer->queue, near_limit(pacer));
+        struct waiter *waiter =
+            queue_first_ready(pacer->queue, near_limit(pacer), (unsigned)pacer->hand.held[0].window.cost);
         if (waiter == NULL) {
             return; /* somebody may get ready before the window closes */
         }
@@ -324,30 +348,30 @@ static void release_all(struct pacer *pacer)
 {
     struct waiter *waiter;
 
-    while ((waiter = queue_first_ready(pacer->queue, NEAR_MOST)) != NULL) {
+    while ((waiter = queue_first_ready(pacer->queue, NEAR_MOST, UINT_MAX)) != NULL) {
         struct mono now = loop_now(pacer->loop);
         let_out(pacer, waiter, now, now);
     }
 }
 
-static void reject_all(struct pacer *pacer)
+static void reject_all(struct pacer *pacer, enum give_up why)
 {
     for (unsigned i = 0; pacer->queue->count > pacer->hand.count; i++) {
-        struct waiter *waiter = TAILQ_LAST(&pacer->queue->list, queue_list);
+        struct waiter *waiter = queue_last(pacer->queue);
         if (i == REJECTS_PER_RUN) {
             pacer_kick(pacer);
             return;
         }
         queue_remove(pacer->queue, waiter);
         tally_count(pacer->tally, TALLY_GAVE_UP, 1);
-        waiter->ops->on_give_up(waiter, GIVE_UP_REDIS_DOWN);
+        waiter->ops->on_give_up(waiter, why);
     }
 }
 
 static void follow_redis(struct pacer *pacer, enum fallback mode)
 {
     if (mode == FALLBACK_REJECT) {
-        reject_all(pacer);
+        reject_all(pacer, GIVE_UP_REDIS_DOWN);
     }
     if (pacer->is_open != (mode == FALLBACK_OPEN)) {
         pacer->is_open = mode == FALLBACK_OPEN;
@@ -393,6 +417,20 @@ static void call_near(struct pacer *pacer)
     }
 }
 
+/* Windows in hand count: what leaves in them was granted a place. */
+static unsigned in_flight(const struct pacer *pacer)
+{
+    return pacer->counts_flight ? pacer->flying + pacer->hand.count : 0;
+}
+
+static void tell_flying(struct pacer *pacer)
+{
+    if (in_flight(pacer) != pacer->told_flying && pacer->counts_flight) {
+        pacer->shared->flying = pacer->told_flying = in_flight(pacer);
+        pacer->shared->ops->tell_flying(pacer->shared);
+    }
+}
+
 static void ask(struct pacer *pacer, struct mono now)
 {
     struct asker *source = source_of(pacer, pacer_mode(pacer, now));
@@ -401,20 +439,19 @@ static void ask(struct pacer *pacer, struct mono now)
     if (source == NULL || pacer->asking != NULL || mono_before(now, pacer->next_try)) {
         return;
     }
-    unsigned k = lookahead(source);
-    unsigned ready = queue_ready_count(pacer->queue, near_limit(pacer));
-    ready = ready < k ? ready : k;
-    if (ready <= pacer->hand.count) {
+    unsigned k = lookahead(source), cost;
+    if (pacer->hand.count >= k) {
         return;
     }
-    unsigned want = ready - pacer->hand.count;
-    if (pacer->hand.count > 0 && want < k / 2) {
+    unsigned want = queue_ready_run(pacer->queue, near_limit(pacer), pacer->hand.count, &cost);
+    want = want < k - pacer->hand.count ? want : k - pacer->hand.count;
+    if (want == 0 || (pacer->hand.count > 0 && want < k / 2)) {
         return; /* at high rates, in batches */
     }
-    must(pacer->hand.count + want <= k);
+    source->flying = pacer->told_flying = in_flight(pacer);
     pacer->asking = source;
     pacer->asked = want;
-    if (!source->ops->ask(source, want)) {
+    if (!source->ops->ask(source, want, cost)) {
         pacer->asking = NULL;
     }
 }
@@ -451,15 +488,24 @@ static void arm(struct pacer *pacer, struct mono now)
     }
 }
 
+bool pacer_quota_rejects(const struct pacer *pacer, struct mono now)
+{
+    return pacer->policy->quota_reject && mono_diff(pacer->quota_until, now) > pacer->policy->horizon_us;
+}
+
 static void run(struct pacer *pacer)
 {
     struct mono now = loop_now(pacer->loop);
 
     follow_redis(pacer, pacer_mode(pacer, now));
+    if (pacer_quota_rejects(pacer, now)) {
+        reject_all(pacer, GIVE_UP_QUOTA);
+    }
     release_due(pacer);
     give_surplus_back(pacer);
     call_near(pacer);
     ask(pacer, loop_now(pacer->loop));
+    tell_flying(pacer);
     arm(pacer, loop_now(pacer->loop));
 }
 
@@ -474,9 +520,22 @@ void pacer_became_ready(struct pacer *pacer, const struct waiter *waiter, struct
     pacer->dial_us = took_us > pacer->dial_us ? took_us : pacer->dial_us;
 }
 
+void pacer_finish(struct pacer *pacer, int64_t more)
+{
+    must(pacer->flying > 0);
+    pacer->flying--;
+    if (more != 0) {
+        pacer->shared->ops->charge(pacer->shared, more);
+    }
+    if (pacer->counts_flight) {
+        pacer->next_try.us = WINDOW_LONG_AGO_US; /* there may be a place now */
+    }
+    pacer_kick(pacer);
+}
+
 void pacer_unused(struct pacer *pacer, const struct waiter *waiter, struct mono now)
 {
-    struct window rest = {.first = now, .last = waiter->window_last, .slot = {0}};
+    struct window rest = {.first = now, .last = waiter->window_last, .slot = {0}, .cost = waiter->cost};
 
     tally_count(pacer->tally, TALLY_RETURNED, 1);
     meter_undo(&pacer->meter, waiter->released);
@@ -521,6 +580,6 @@ struct mono pacer_paused_until(const struct pacer *pacer, struct mono now)
 
 bool pacer_is_idle(const struct pacer *pacer, struct mono now)
 {
-    return pacer->hand.count == 0 && pacer->asking == NULL && pacer->shared->ops->is_idle(pacer->shared, now) &&
+    return pacer->hand.count == 0 && pacer->asking == NULL && pacer->flying == 0 && pacer->shared->ops->is_idle(pacer->shared, now) &&
            (pacer->outage == NULL || pacer->outage->ops->is_idle(pacer->outage, now));
 }

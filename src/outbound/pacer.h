@@ -21,6 +21,10 @@ struct pacer {
     struct asker *asking; /* who was asked and has not answered */
     unsigned asked;
     struct mono next_try; /* no question before */
+    struct mono quota_until; /* a quota is used up until then */
+    bool counts_flight;
+    unsigned flying; /* released and not finished */
+    unsigned told_flying; /* what the asker knows of, windows in hand included */
     struct mono near_at;  /* when the next waiter gets near */
     int64_t dial_us;      /* how long waiters took to get ready lately */
     bool is_open;         /* on_redis_down = open is in force, and was told to the log */
@@ -41,8 +45,14 @@ void pacer_fini(struct pacer *pacer);
 /* Something changed: looks at everything again before the loop polls. */
 void pacer_kick(struct pacer *pacer);
 /* A new policy for the slots asked for from now on. Windows in hand stay. */
-void pacer_set_policy(struct pacer *pacer, const struct policy *policy);
+void pacer_set_policy(struct pacer *pacer, const struct policy *policy, const struct slots_spec *spec);
+/* Whether requests in flight are limited. */
+void pacer_count_flight(struct pacer *pacer, bool counts);
+/* One that was released is over; it spent `more` units than it was let out for. */
+void pacer_finish(struct pacer *pacer, int64_t more);
 enum fallback pacer_mode(const struct pacer *pacer, struct mono now);
+/* A quota has nothing left for longer than slots are handed out ahead, and quota_action = reject. */
+bool pacer_quota_rejects(const struct pacer *pacer, struct mono now);
 /* Predicted wait of whoever has `position` waiters ahead of it. */
 int64_t pacer_wait_us(const struct pacer *pacer, unsigned position, struct mono now);
 /* The waiter left in a window but nothing was sent: the window is in hand again if it is still open. */

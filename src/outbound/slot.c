@@ -59,32 +59,129 @@ static void follow_epoch(struct slot_book *book, const struct slot_ask *ask, int
     book->since_us = now;
 }
 
-static int64_t carry_tat(struct slot_book *book, const struct slot_ask *ask, const char *eid, int64_t now)
+/* Beyond this no tat can be: the last slot is within the horizon, and its cost no more than the most. */
+static int64_t carry_tat(const struct slot_book *book, const struct slot_ask *ask, const char *eid, int64_t since,
+                         int64_t now)
 {
-    int64_t beyond_us = ask->horizon_us + ask->interval_us;
+    int64_t beyond_us = ask->horizon_us + max2(1, ask->cost_most) * ask->interval_us;
     int64_t tat = book->tat_us;
 
     if (strcmp(book->eid, eid) != 0) {
-        tat = max2(tat, book->since_us + beyond_us);
+        tat = max2(tat, since + beyond_us);
     }
     tat = ask->floor_us != 0 ? max2(tat, ask->floor_us) : tat;
     return tat > now + beyond_us ? now + beyond_us : tat;
 }
 
-static unsigned take(const struct slot_ask *ask, int64_t now, int64_t pause, int64_t *tat, struct slot *slots)
-{
-    unsigned count = 0;
+/* ---- one slot of everything ---- */
 
-    while (count < ask->want) {
-        int64_t first = max2(now, max2(*tat, pause));
-        if (first - now > ask->horizon_us) {
-            break;
+/* A question being answered. */
+struct claim {
+    const struct slot_ask *ask;
+    int64_t now, cost;
+    int64_t tat[SLOT_LEVELS], pause[SLOT_LEVELS], interval[SLOT_LEVELS];
+    unsigned levels;
+    enum slot_reason reason;
+    int64_t retry_us;
+};
+
+/* The earliest slot from `at` on that all quotas of a level have room for. */
+static int64_t after_quotas(struct claim *claim, unsigned level, int64_t at)
+{
+    const struct slot_limits *limits = claim->ask->limits[level];
+    int64_t least = claim->now + claim->ask->grace_us - claim->ask->late_us;
+
+    for (unsigned i = 0; limits != NULL && i < limits->quotas_count; i++) {
+        int64_t then = quota_earliest(limits->quotas[i], &limits->terms[i], at, least, claim->ask->late_us, claim->cost);
+        if (then > at) {
+            at = then;
+            claim->reason = SLOT_QUOTA;
         }
-        int64_t eff = max2(first, now + ask->grace_us - ask->late_us);
-        *tat = eff + ask->interval_us;
-        slots[count++] = (struct slot){first, eff + ask->late_us, *tat};
     }
-    return count;
+    return at;
+}
+
+static int64_t earliest_of(struct claim *claim, unsigned level)
+{
+    return after_quotas(claim, level, max2(claim->now, max2(claim->tat[level], claim->pause[level])));
+}
+
+/* What one limit puts off another may have to put off again. */
+static int64_t settle_on(struct claim *claim, int64_t at)
+{
+    int64_t before;
+
+    do {
+        before = at;
+        for (unsigned level = 0; level < claim->levels; level++) {
+            at = after_quotas(claim, level, at);
+        }
+    } while (at != before);
+    return at;
+}
+
+/* When the next slot is. False when it can't be taken yet: `retry_us` is when to ask again. A bucket whose own slot is
+ * further off than the parent's next but one must not hold the parent's until then. */
+static bool next_slot(struct claim *claim, int64_t *at)
+{
+    claim->reason = SLOT_PACE;
+    int64_t own = earliest_of(claim, 0);
+    int64_t parents = claim->levels > 1 ? earliest_of(claim, 1) : own;
+
+    *at = settle_on(claim, max2(own, parents));
+    if (claim->levels > 1 && own > parents + claim->interval[1]) {
+        claim->retry_us = own - (parents + claim->interval[1]);
+        return false;
+    }
+    claim->retry_us = *at - claim->ask->horizon_us - claim->now;
+    return claim->retry_us <= 0;
+}
+
+static void take_slot(struct claim *claim, int64_t first, struct slot *slot)
+{
+    int64_t eff = max2(first, claim->now + claim->ask->grace_us - claim->ask->late_us);
+
+    for (unsigned level = 0; level < claim->levels; level++) {
+        const struct slot_limits *limits = claim->ask->limits[level];
+        claim->tat[level] = eff + claim->cost * claim->interval[level];
+        for (unsigned i = 0; limits != NULL && i < limits->quotas_count; i++) {
+            quota_take(limits->quotas[i], &limits->terms[i], eff, claim->cost);
+        }
+    }
+    *slot = (struct slot){first, eff + claim->ask->late_us, claim->tat[0]};
+}
+
+static unsigned room_in_flight(const struct slot_ask *ask, unsigned levels)
+{
+    int64_t room = ask->want;
+
+    for (unsigned level = 0; level < levels; level++) {
+        const struct slot_limits *limits = ask->limits[level];
+        if (limits != NULL && limits->in_flight_most > 0 && limits->in_flight_most - limits->in_flight < room) {
+            room = max2(0, limits->in_flight_most - limits->in_flight);
+        }
+    }
+    return (unsigned)room;
+}
+
+static void take(struct claim *claim, struct slot_reply *reply, struct slot *slots)
+{
+    const struct slot_ask *ask = claim->ask;
+    unsigned room = room_in_flight(ask, claim->levels);
+    int64_t at = claim->now;
+    bool is_there = next_slot(claim, &at);
+
+    while (is_there && reply->count < room) {
+        take_slot(claim, at, &slots[reply->count++]);
+        is_there = next_slot(claim, &at);
+    }
+    reply->free_us = at;
+    reply->reason = claim->reason;
+    if (ask->want == 0 || reply->count > 0) {
+        return;
+    }
+    reply->reason = is_there ? SLOT_IN_FLIGHT : claim->reason;
+    reply->retry_us = max2(1000, is_there ? SLOT_IN_FLIGHT_RETRY_US : claim->retry_us);
 }
 
 void slot_reserve(struct slot_book *book, const struct slot_ask *ask, struct rtime now, struct slot_reply *reply,
@@ -95,14 +192,31 @@ void slot_reserve(struct slot_book *book, const struct slot_ask *ask, struct rti
     *reply = (struct slot_reply){.now_us = now.us};
     format_eid(book, reply->eid);
 
-    int64_t tat = carry_tat(book, ask, reply->eid, now.us);
-    reply->count = take(ask, now.us, book->pause_us, &tat, slots);
-    if (ask->want > 0 && reply->count == 0) {
-        int64_t first = max2(now.us, max2(tat, book->pause_us));
-        reply->retry_us = max2(1000, first - ask->horizon_us - now.us);
+    struct claim claim = {.ask = ask, .now = now.us, .cost = max2(1, ask->cost), .levels = ask->parent != NULL ? 2 : 1};
+    claim.tat[0] = carry_tat(book, ask, reply->eid, book->since_us, now.us);
+    claim.pause[0] = book->pause_us;
+    claim.interval[0] = ask->interval_us;
+    if (ask->parent != NULL) {
+        struct slot_ask parents = *ask;
+        parents.interval_us = claim.interval[1] = ask->parent->interval_us;
+        parents.floor_us = ask->parent->floor_us;
+        claim.tat[1] = carry_tat(ask->parent->book, &parents, reply->eid, book->since_us, now.us);
+        claim.pause[1] = ask->parent->book->pause_us;
     }
-    book->tat_us = reply->tat_us = tat;
+    take(&claim, reply, slots);
+    book->tat_us = reply->tat_us = claim.tat[0];
     memcpy(book->eid, reply->eid, sizeof(book->eid));
+    if (ask->parent != NULL) {
+        ask->parent->book->tat_us = reply->parent_tat_us = claim.tat[1];
+        memcpy(ask->parent->book->eid, reply->eid, sizeof(book->eid));
+    }
+}
+
+void slot_charge(struct slot_book *book, int64_t units, int64_t interval_us, struct rtime now)
+{
+    int64_t tat = max2(book->tat_us, now.us) + units * interval_us;
+
+    book->tat_us = units < 0 ? max2(tat, now.us) : tat;
 }
 
 bool slot_settle(struct slot_book *book, int64_t first_us, int64_t tat_us)

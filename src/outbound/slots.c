@@ -1,5 +1,7 @@
 #include "outbound/slots.h"
 
+#include "outbound/fallback.h"
+
 struct slots_terms slots_terms_of(const struct policy *policy, int64_t count)
 {
     struct policy view = *policy; /* only its numbers are read */
@@ -14,4 +16,63 @@ struct slots_terms slots_terms_of(const struct policy *policy, int64_t count)
         .unnoticed_us = policy_displacement_us(policy) - policy->late_us - policy->path_jitter_us,
         .per_step_us = policy->strict == STRICT_GAP ? 1 : count,
     };
+}
+
+static struct quota_terms quota_terms_of(const struct policy *policy, const struct quota_limit *limit)
+{
+    int64_t displaced_us = policy_displacement_us(policy);
+    /* clocks that run at rates less than one per mille apart, as for the pace (conf/policy.c) */
+    int64_t span_us = (limit->period_us + displaced_us) + (limit->period_us + displaced_us) / 1000 + 1;
+
+    if (limit->aligned) {
+        return (struct quota_terms){.kind = QUOTA_ALIGNED,
+                                    .count = limit->count,
+                                    .span_us = limit->period_us,
+                                    .slice_us = limit->period_us,
+                                    .offset_us = limit->offset_us,
+                                    .guard_us = displaced_us};
+    }
+    return (struct quota_terms){.kind = limit->count > QUOTA_ROLLING_MOST ? QUOTA_COARSE : QUOTA_ROLLING,
+                                .count = limit->count,
+                                .span_us = span_us,
+                                .slice_us = span_us / QUOTA_SLICES + 1};
+}
+
+static struct slots_level level_of(const struct policy *policy, const char *part, bool is_shared)
+{
+    struct slots_level level = {
+        .part = part,
+        .terms = slots_terms_of(policy, is_shared ? fallback_shared_count(policy) : policy->rate.count),
+        .limits = {.quotas_count = policy->quotas_count, .in_flight_most = policy->max_in_flight},
+    };
+
+    must(policy->quotas_count <= SLOT_QUOTAS);
+    for (unsigned i = 0; i < policy->quotas_count; i++) {
+        level.limits.terms[i] = quota_terms_of(policy, &policy->quotas[i]);
+    }
+    return level;
+}
+
+struct slots_spec slots_spec_of(const struct policy *policy, const char *tag, const char *part, const char *parent_part,
+                                bool is_shared)
+{
+    struct slots_spec spec = {
+        .tag = tag, .levels_count = 1, .cost_most = policy->cost_most, .lease_us = policy->lease_us};
+
+    spec.levels[0] = level_of(policy, part, is_shared);
+    if (policy->parent != NULL) {
+        spec.levels[spec.levels_count++] = level_of(policy->parent, parent_part, is_shared);
+        spec.cost_most = spec.cost_most > policy->parent->cost_most ? spec.cost_most : policy->parent->cost_most;
+    }
+    return spec;
+}
+
+bool slots_spec_counts_flight(const struct slots_spec *spec)
+{
+    bool counts = false;
+
+    for (unsigned level = 0; level < spec->levels_count; level++) {
+        counts = counts || spec->levels[level].limits.in_flight_most > 0;
+    }
+    return counts;
 }

@@ -28,6 +28,24 @@ struct slots_terms {
 /* The spacing for `count` per period under that policy. */
 struct slots_terms slots_terms_of(const struct policy *policy, int64_t count);
 
+/* All that a slot of one bucket is taken from: its own level, and where it is a route's the destination's. */
+struct slots_level {
+    const char *part; /* what tells it from others with the same tag; "" = the destination as a whole. Borrowed */
+    struct slots_terms terms;
+    struct slot_limits limits;
+};
+struct slots_spec {
+    const char *tag; /* the destination's name; borrowed */
+    struct slots_level levels[SLOT_LEVELS];
+    unsigned levels_count;
+    int64_t cost_most;
+    int64_t lease_us; /* after which requests in flight of a replica that says nothing no longer count */
+};
+/* What a policy asks for; the shared part of its rate with `is_shared`. */
+struct slots_spec slots_spec_of(const struct policy *policy, const char *tag, const char *part, const char *parent_part,
+                                bool is_shared);
+bool slots_spec_counts_flight(const struct slots_spec *spec);
+
 enum slots_outcome {
     SLOTS_GRANTED, /* windows; may be none left of a grant */
     SLOTS_LATER,   /* none now: ask again at `again` */
@@ -39,12 +57,13 @@ struct slots_answer {
     unsigned count;
     unsigned spoilt; /* granted, but of no use to us any more */
     struct mono again;
+    enum slot_reason reason; /* why not more, or not now */
 };
 
 struct asker;
 struct asker_ops {
     /* False: can't be asked now (Redis is gone). */
-    bool (*ask)(struct asker *asker, unsigned want);
+    bool (*ask)(struct asker *asker, unsigned want, int64_t cost);
     /* Will not use these: consecutive slots from `first_us` on, the last of which made `tat_us`. False: too late to
      * tell anybody. */
     bool (*give_back)(struct asker *asker, const struct window *oldest, const struct window *newest);
@@ -55,7 +74,12 @@ struct asker_ops {
     struct mono (*next_free)(const struct asker *asker, struct mono now);
     /* How far ahead of its use a slot has to be asked for. */
     int64_t (*lookahead_us)(const struct asker *asker);
-    void (*set_terms)(struct asker *asker, const struct slots_terms *terms);
+    /* Of the same bucket. */
+    void (*set_spec)(struct asker *asker, const struct slots_spec *spec);
+    /* `flying` changed otherwise than by a grant. */
+    void (*tell_flying)(struct asker *asker);
+    /* A slot turned out to cost that many units more, or fewer. */
+    void (*charge)(struct asker *asker, int64_t units);
     /* Nothing would be lost by forgetting it. */
     bool (*is_idle)(const struct asker *asker, struct mono now);
     void (*free)(struct asker *asker);
@@ -68,13 +92,19 @@ struct asker {
     void *arg;
     struct slots_terms terms;
     unsigned queued; /* written by the pacer: waiters here */
+    unsigned flying; /* likewise: in flight, or about to be by windows in hand */
     unsigned others; /* other replicas with waiters for this bucket, and how many waiters they have */
     unsigned others_queued;
     uint64_t calls; /* to Redis */
 };
 
-/* This process alone: slots on loop_now(). No slot before `not_before`. */
-struct asker *slots_local_asker(struct loop *loop, const struct slots_terms *terms, struct mono not_before);
+/* This process alone: slots on loop_now(). */
+struct slots_local;
+struct slots_local *slots_local_new(struct loop *loop);
+/* All askers must be gone. */
+void slots_local_free(struct slots_local *local);
+/* No slot before `not_before`. */
+struct asker *slots_local_asker(struct slots_local *local, const struct slots_spec *spec, struct mono not_before);
 
 struct link;
 struct slots_redis;
@@ -84,7 +114,7 @@ struct slots_redis *slots_redis_new(struct loop *loop, struct link *link, const 
 void slots_redis_free(struct slots_redis *redis);
 const struct slots *slots_redis_state(const struct slots_redis *redis);
 /* `is_warm`: its epoch clock in Redis is started as soon as a server answers. */
-struct asker *slots_redis_asker(struct slots_redis *redis, const char *name, const struct slots_terms *terms);
+struct asker *slots_redis_asker(struct slots_redis *redis, const struct slots_spec *spec);
 void slots_redis_warm(struct asker *asker);
 
 #endif

@@ -29,16 +29,16 @@
 #define AGAIN_SOON_US CLOCK_MS_US
 #define AGAIN_BAD_US (100 * CLOCK_MS_US)
 #define AGAIN_MOST_US CLOCK_SECOND_US /* another replica may have ended the pause that was told */
-#define BUCKET_TTL_MS "60000"
 #define MEMBERS_TTL_US (3 * CLOCK_SECOND_US)
 #define PAUSE_MOST_US (3600 * CLOCK_SECOND_US)
 enum { LOOKS = 3 };
 
-extern const struct script script_reserve, script_settle, script_pause, script_members;
+extern const struct script script_reserve, script_settle, script_pause, script_members, script_fly, script_charge;
 
 static const struct asker_ops redis_ops;
 static void asker_up(struct redis_asker *self);
 static void asker_tick(struct redis_asker *self);
+static void redis_tell_flying(struct asker *asker);
 
 static struct redis_asker *self_of(const struct asker *asker)
 {
@@ -47,22 +47,63 @@ static struct redis_asker *self_of(const struct asker *asker)
     return self;
 }
 
-struct asker *slots_redis_asker(struct slots_redis *redis, const char *name, const struct slots_terms *terms)
+/* "PREFIX:{TAG}:PART:SUFFIX"; what is in braces chooses the node of a cluster. */
+static char *key_of(const struct slots_redis *redis, const struct slots_spec *spec, unsigned level, const char *suffix)
 {
-    static const char suffixes[] = "ebwm"; /* in the order of ASKER_EPOCH ... */
+    const char *part = spec->levels[level].part;
+
+    return mem_printf("%s:{%s}%s%s:%s", redis->prefix, spec->tag, part[0] != '\0' ? ":" : "", part, suffix);
+}
+
+static void make_keys(struct redis_asker *self, const struct slots_spec *spec)
+{
+    for (unsigned level = 0; level < spec->levels_count; level++) {
+        struct asker_level *keys = &self->levels[level];
+        keys->bucket = key_of(self->redis, spec, level, "b");
+        keys->tickets = key_of(self->redis, spec, level, "w");
+        keys->flight = key_of(self->redis, spec, level, "f");
+        for (unsigned i = 0; i < SLOT_QUOTAS; i++) {
+            char suffix[] = {'q', (char)('0' + i), '\0'};
+            keys->quotas[i] = key_of(self->redis, spec, level, suffix);
+        }
+    }
+    self->keys[ASKER_EPOCH] = mem_printf("%s:{%s}:e", self->redis->prefix, spec->tag);
+    self->keys[ASKER_BUCKET] = self->levels[0].bucket;
+    self->keys[ASKER_TICKETS] = self->levels[0].tickets;
+    self->keys[ASKER_MEMBERS] = key_of(self->redis, spec, 0, "m");
+}
+
+static void free_keys(struct redis_asker *self)
+{
+    for (unsigned level = 0; level < SLOT_LEVELS; level++) {
+        struct asker_level *keys = &self->levels[level];
+        mem_free(keys->bucket);
+        mem_free(keys->tickets);
+        mem_free(keys->flight);
+        for (unsigned i = 0; i < SLOT_QUOTAS; i++) {
+            mem_free(keys->quotas[i]);
+        }
+    }
+    mem_free(self->keys[ASKER_EPOCH]);
+    mem_free(self->keys[ASKER_MEMBERS]);
+}
+
+struct asker *slots_redis_asker(struct slots_redis *redis, const struct slots_spec *spec)
+{
     struct redis_asker *self = mem_zalloc(sizeof(*self));
+    const char *part = spec->levels[0].part;
 
     self->magic = ASKER_MAGIC;
     self->base.ops = &redis_ops;
-    self->base.terms = self->terms = *terms;
+    self->base.terms = spec->levels[0].terms;
+    self->spec = *spec;
     self->redis = redis;
+    self->id = mem_printf("%s%s%s", redis->me, part[0] != '\0' ? " " : "", part);
     self->on_up = asker_up;
     self->on_tick = asker_tick;
-    self->grace_us = terms->late_us;
+    self->grace_us = self->base.terms.late_us;
     self->listen_until.us = self->pause_until.us = WINDOW_LONG_AGO_US;
-    for (int i = 0; i < 4; i++) {
-        self->keys[i] = mem_printf("%s:{%s}:%c", redis->prefix, name, suffixes[i]);
-    }
+    make_keys(self, spec);
     TAILQ_INSERT_TAIL(&redis->askers, self, link);
     return &self->base;
 }
@@ -75,9 +116,8 @@ static void redis_free(struct asker *asker)
     link_forget(self->redis->server, &self->look_call);
     link_forget(self->redis->server, &self->members_call);
     TAILQ_REMOVE(&self->redis->askers, self, link);
-    for (int i = 0; i < 4; i++) {
-        mem_free(self->keys[i]);
-    }
+    free_keys(self);
+    mem_free(self->id);
     mem_free(self->windows);
     self->magic = 0;
     mem_free(self);
@@ -88,36 +128,29 @@ static void redis_free(struct asker *asker)
 /* A slow link can hide larger clock steps, so its slots are further apart. */
 static void follow_speed(struct redis_asker *self)
 {
-    const struct slots_terms *terms = &self->terms;
+    const struct slots_terms *terms = &self->spec.levels[0].terms;
     int64_t excess = slots_redis_unnoticed_us(self->redis, terms) - terms->unnoticed_us;
 
     excess = excess > 0 ? excess + excess / 1000 + 1 : 0;
-    self->base.terms.interval_us = terms->interval_us + (excess + terms->per_step_us - 1) / terms->per_step_us;
+    self->slowness_us = (excess + terms->per_step_us - 1) / terms->per_step_us;
+    self->base.terms.interval_us = terms->interval_us + self->slowness_us;
 }
 
 static int64_t grace_base_us(const struct redis_asker *self)
 {
     int64_t grace = 3 * self->redis->rtt.p99_us;
     grace = grace < GRACE_MOST_US ? grace : GRACE_MOST_US;
-    return grace > self->terms.late_us ? grace : self->terms.late_us;
+    return grace > self->spec.levels[0].terms.late_us ? grace : self->spec.levels[0].terms.late_us;
 }
 
 static bool reserve(struct redis_asker *self, struct link_call *call, const struct grant_limits *limits)
 {
-    enum { NUMBERS = 6 };
-    const int64_t numbers[NUMBERS] = {limits->interval_us, limits->late_us, limits->grace_us,
-                                      limits->horizon_us,  limits->want,    self->floor_us};
-    char text[NUMBERS][24];
-    const char *args[NUMBERS + 4] = {limits->rid, self->redis->me};
+    struct reserve_words words;
 
-    for (int i = 0; i < NUMBERS; i++) {
-        snprintf(text[i], sizeof(text[i]), "%" PRId64, numbers[i]);
-        args[2 + i] = text[i];
-    }
-    args[NUMBERS + 2] = self->suspect;
-    args[NUMBERS + 3] = BUCKET_TTL_MS;
+    reserve_words(&words, self, limits);
     self->base.calls++;
-    return link_eval(self->redis->server, call, &script_reserve, (const char *const *)self->keys, 3, args, NUMBERS + 4);
+    return link_eval(self->redis->server, call, &script_reserve, words.keys, words.keys_count, words.args,
+                     words.args_count);
 }
 
 static struct grant_limits limits_now(const struct redis_asker *self, const char *rid, unsigned want)
@@ -125,16 +158,16 @@ static struct grant_limits limits_now(const struct redis_asker *self, const char
     return (struct grant_limits){.rid = rid,
                                  .want = want,
                                  .interval_us = self->base.terms.interval_us,
-                                 .late_us = self->terms.late_us,
+                                 .late_us = self->spec.levels[0].terms.late_us,
                                  .grace_us = self->grace_us,
-                                 .horizon_us = self->terms.horizon_us};
+                                 .horizon_us = self->spec.levels[0].terms.horizon_us};
 }
 
 /* ---- answers ---- */
 
 static void answer(struct redis_asker *self, enum slots_outcome outcome, struct mono again)
 {
-    struct slots_answer it = {.outcome = outcome, .again = again};
+    struct slots_answer it = {.outcome = outcome, .again = again, .reason = self->reason};
 
     if (outcome == SLOTS_GRANTED) {
         it.windows = self->windows;
@@ -144,6 +177,11 @@ static void answer(struct redis_asker *self, enum slots_outcome outcome, struct 
         it.spoilt = self->windows_count + self->spoilt;
     }
     self->windows_count = self->spoilt = 0;
+    if (self->told_while_asking) {
+        self->told_while_asking = false;
+        self->base.flying += it.count;
+        redis_tell_flying(&self->base);
+    }
     self->base.on_answer(self->base.arg, &self->base, &it);
 }
 
@@ -162,6 +200,9 @@ static void take_in(struct redis_asker *self, const struct link_call *call, cons
 
     memcpy(self->eid, reply->eid, sizeof(self->eid));
     self->floor_us = reply->tat_us;
+    self->parent_floor_us = reply->parent_tat_us;
+    self->free_us = reply->free_us;
+    self->reason = reply->reason;
     slots_redis_exchange(self->redis, call, (struct rtime){reply->now_us});
     if (self->suspect[0] != '\0' && strcmp(self->suspect, self->eid) != 0) {
         self->suspect[0] = '\0';
@@ -171,7 +212,7 @@ static void take_in(struct redis_asker *self, const struct link_call *call, cons
          * hold from then is over after H + I; usually that is long past, or what the script makes us wait for anyway.
          */
         int64_t from = clock->born.us > clock->step_at.us ? clock->born.us : clock->step_at.us;
-        int64_t until = from + self->terms.horizon_us + self->base.terms.interval_us;
+        int64_t until = from + self->spec.levels[0].terms.horizon_us + self->base.terms.interval_us;
         if (until > self->listen_until.us) {
             self->listen_from.us = from;
             self->listen_until.us = until;
@@ -186,7 +227,7 @@ static bool is_stale(const struct redis_asker *self, struct mono sent)
 
 static bool is_quick(const struct redis_asker *self, const struct link_call *call)
 {
-    return mono_diff(call->answered, call->sent) <= slots_redis_unnoticed_us(self->redis, &self->terms);
+    return mono_diff(call->answered, call->sent) <= slots_redis_unnoticed_us(self->redis, &self->spec.levels[0].terms);
 }
 
 static void ask_done(struct link_call *call, const struct redisReply *reply);
@@ -207,7 +248,7 @@ static void use(struct redis_asker *self, const struct link_call *call)
 
     if (too_late) {
         self->grace_us = self->grace_us * 2 < GRACE_MOST_US ? self->grace_us * 2 : GRACE_MOST_US;
-        self->grace_us = self->grace_us > self->terms.late_us ? self->grace_us : self->terms.late_us;
+        self->grace_us = self->grace_us > self->spec.levels[0].terms.late_us ? self->grace_us : self->spec.levels[0].terms.late_us;
     } else {
         self->grace_us = self->grace_us * 19 / 20 > base ? self->grace_us * 19 / 20 : base;
     }
@@ -254,7 +295,9 @@ static void map_windows(struct redis_asker *self, const struct slot *slots, unsi
     self->windows = mem_realloc(self->windows, count * sizeof(self->windows[0]));
     self->windows_count = self->spoilt = 0;
     for (unsigned i = 0; i < count; i++) {
-        if (window_map(&self->redis->clock, &slots[i], now, &self->windows[self->windows_count])) {
+        struct window *window = &self->windows[self->windows_count];
+        if (window_map(&self->redis->clock, &slots[i], now, window)) {
+            window->cost = self->asked.cost;
             self->windows_count++;
         } else {
             self->spoilt++;
@@ -296,7 +339,7 @@ static void ask_done(struct link_call *call, const struct redisReply *reply)
     }
 }
 
-static bool redis_ask(struct asker *asker, unsigned want)
+static bool redis_ask(struct asker *asker, unsigned want, int64_t cost)
 {
     struct redis_asker *self = self_of(asker);
     struct mono now = loop_now(self->redis->loop);
@@ -312,6 +355,7 @@ static bool redis_ask(struct asker *asker, unsigned want)
     follow_speed(self);
     snprintf(self->asked_rid, sizeof(self->asked_rid), "%s", link_run_id(self->redis->server));
     self->asked = limits_now(self, self->asked_rid, want);
+    self->asked.cost = cost;
     self->ask_call.done = ask_done;
     return reserve(self, &self->ask_call, &self->asked);
 }
@@ -406,6 +450,9 @@ static void asker_tick(struct redis_asker *self)
     const char *keys[] = {self->keys[ASKER_MEMBERS], self->keys[ASKER_BUCKET]};
     bool is_queued = self->base.queued > 0;
 
+    if (self->base.flying > 0) {
+        redis_tell_flying(&self->base); /* renews the lease */
+    }
     if ((!is_queued && !self->was_queued) || self->members_call.in_flight) {
         return;
     }
@@ -419,6 +466,15 @@ static void asker_tick(struct redis_asker *self)
     }
 }
 
+/* What a slot made of the parent's tat. */
+static int64_t parents_tat_us(const struct redis_asker *self, const struct window *window)
+{
+    int64_t own_us = self->base.terms.interval_us;
+    int64_t parents_us = self->spec.levels[1].terms.interval_us + self->slowness_us;
+
+    return window->slot.tat_us + window->cost * (parents_us - own_us);
+}
+
 static bool redis_give_back(struct asker *asker, const struct window *oldest, const struct window *newest)
 {
     struct redis_asker *self = self_of(asker);
@@ -427,11 +483,16 @@ static bool redis_give_back(struct asker *asker, const struct window *oldest, co
     if (!self->redis->state.up || mono_diff(oldest->first, now) <= 2 * self->redis->rtt.most_us) {
         return false;
     }
+    int64_t first_us = oldest->slot.first_us, parent_tat_us = parents_tat_us(self, newest);
     if (self->floor_us == newest->slot.tat_us) {
-        self->floor_us = oldest->slot.first_us; /* or it would take them back with the next question */
+        self->floor_us = self->free_us = first_us; /* or it would take them back with the next question */
     }
     self->base.calls++;
-    slots_redis_tell(self->redis, &script_settle, self->keys[ASKER_BUCKET], oldest->slot.first_us, newest->slot.tat_us);
+    slots_redis_tell(self->redis, &script_settle, self->keys[ASKER_BUCKET], first_us, newest->slot.tat_us);
+    if (self->spec.levels_count > 1) {
+        self->parent_floor_us = self->parent_floor_us == parent_tat_us ? first_us : self->parent_floor_us;
+        slots_redis_tell(self->redis, &script_settle, self->levels[1].bucket, first_us, parent_tat_us);
+    }
     return true;
 }
 
@@ -460,7 +521,7 @@ static struct mono redis_next_free(const struct asker *asker, struct mono now)
     struct mono at = now;
 
     if (self->eid[0] != '\0') {
-        struct mono tat = window_guess(&self->redis->clock, (struct rtime){self->floor_us});
+        struct mono tat = window_guess(&self->redis->clock, (struct rtime){self->free_us});
         at = tat.us > at.us ? tat : at;
     }
     at = self->pause_until.us > at.us ? self->pause_until : at;
@@ -473,21 +534,64 @@ static int64_t redis_lookahead_us(const struct asker *asker)
     int64_t ahead = 2 * self->redis->rtt.most_us;
 
     ahead = ahead > AHEAD_LEAST_US ? ahead : AHEAD_LEAST_US;
-    ahead += self->grace_us - self->terms.late_us;
-    return ahead < self->terms.horizon_us ? ahead : self->terms.horizon_us;
+    ahead += self->grace_us - self->spec.levels[0].terms.late_us;
+    return ahead < self->spec.levels[0].terms.horizon_us ? ahead : self->spec.levels[0].terms.horizon_us;
 }
 
-static void redis_set_terms(struct asker *asker, const struct slots_terms *terms)
+static void redis_set_spec(struct asker *asker, const struct slots_spec *spec)
 {
     struct redis_asker *self = self_of(asker);
+    int64_t late_us = spec->levels[0].terms.late_us;
 
-    int64_t until = self->listen_from.us + terms->horizon_us + terms->interval_us;
+    must(spec->levels_count == self->spec.levels_count);
+    int64_t until = self->listen_from.us + spec->levels[0].terms.horizon_us + spec->levels[0].terms.interval_us;
 
-    self->terms = self->base.terms = *terms;
+    self->spec = *spec;
+    asker->terms = spec->levels[0].terms;
+    follow_speed(self);
     if (until < self->listen_until.us) {
         self->listen_until.us = until; /* the interval that is kept free after it has become shorter */
     }
-    self->grace_us = self->grace_us > terms->late_us ? self->grace_us : terms->late_us;
+    self->grace_us = self->grace_us > late_us ? self->grace_us : late_us;
+}
+
+/* Slots that are being asked for may be granted: they count until it is known. */
+static void redis_tell_flying(struct asker *asker)
+{
+    struct redis_asker *self = self_of(asker);
+    char count[16], lease[24];
+    const char *keys[SLOT_LEVELS], *args[] = {self->id, count, lease};
+    unsigned keys_count = 0;
+
+    for (unsigned level = 0; level < self->spec.levels_count; level++) {
+        if (self->spec.levels[level].limits.in_flight_most > 0) {
+            keys[keys_count++] = self->levels[level].flight;
+        }
+    }
+    if (keys_count == 0 || !self->redis->state.up) {
+        return;
+    }
+    snprintf(count, sizeof(count), "%u", asker->flying + (self->ask_call.in_flight ? self->asked.want : 0));
+    snprintf(lease, sizeof(lease), "%" PRId64, self->spec.lease_us);
+    self->told_while_asking = self->ask_call.in_flight;
+    asker->calls++;
+    slots_redis_run(self->redis, &script_fly, keys, keys_count, args, 3);
+}
+
+static void redis_charge(struct asker *asker, int64_t units)
+{
+    struct redis_asker *self = self_of(asker);
+    char text[1 + SLOT_LEVELS][24];
+    const char *keys[] = {self->levels[0].bucket, self->levels[1].bucket}, *args[] = {text[0], text[1], text[2]};
+
+    if (!self->redis->state.up) {
+        return;
+    }
+    snprintf(text[0], sizeof(text[0]), "%" PRId64, units);
+    snprintf(text[1], sizeof(text[1]), "%" PRId64, asker->terms.interval_us);
+    snprintf(text[2], sizeof(text[2]), "%" PRId64, self->spec.levels[1].terms.interval_us + self->slowness_us);
+    asker->calls++;
+    slots_redis_run(self->redis, &script_charge, keys, self->spec.levels_count, args, 1 + self->spec.levels_count);
 }
 
 static bool redis_is_idle(const struct asker *asker, struct mono now)
@@ -495,7 +599,8 @@ static bool redis_is_idle(const struct asker *asker, struct mono now)
     const struct redis_asker *self = self_of(asker);
 
     return !self->ask_call.in_flight && !self->look_call.in_flight && !self->members_call.in_flight &&
-           self->suspect[0] == '\0' && !self->was_queued && redis_next_free(asker, now).us <= now.us;
+           self->suspect[0] == '\0' && !self->was_queued && asker->flying == 0 &&
+           redis_next_free(asker, now).us <= now.us;
 }
 
 static const struct asker_ops redis_ops = {.ask = redis_ask,
@@ -504,6 +609,8 @@ static const struct asker_ops redis_ops = {.ask = redis_ask,
                                            .paused_until = redis_paused_until,
                                            .next_free = redis_next_free,
                                            .lookahead_us = redis_lookahead_us,
-                                           .set_terms = redis_set_terms,
+                                           .set_spec = redis_set_spec,
+                                           .tell_flying = redis_tell_flying,
+                                           .charge = redis_charge,
                                            .is_idle = redis_is_idle,
                                            .free = redis_free};

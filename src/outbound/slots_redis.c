@@ -212,20 +212,27 @@ static void side_done(struct link_call *call, const struct redisReply *reply)
     mem_free(side);
 }
 
+void slots_redis_run(struct slots_redis *redis, const struct script *script, const char *const *keys, unsigned keys_count,
+                     const char *const *args, unsigned args_count)
+{
+    struct side_call *side = mem_zalloc(sizeof(*side));
+
+    side->redis = redis;
+    side->call.done = side_done;
+    if (!link_eval(redis->server, &side->call, script, keys, keys_count, args, args_count)) {
+        mem_free(side);
+        return;
+    }
+    TAILQ_INSERT_TAIL(&redis->side_calls, side, link);
+}
+
 void slots_redis_tell(struct slots_redis *redis, const struct script *script, const char *key, int64_t first,
                       int64_t second)
 {
-    struct side_call *side = mem_zalloc(sizeof(*side));
     char text[2][24];
     const char *args[2] = {text[0], text[1]};
 
     snprintf(text[0], sizeof(text[0]), "%" PRId64, first);
     snprintf(text[1], sizeof(text[1]), "%" PRId64, second);
-    side->redis = redis;
-    side->call.done = side_done;
-    if (!link_eval(redis->server, &side->call, script, &key, 1, args, 2)) {
-        mem_free(side);
-        return;
-    }
-    TAILQ_INSERT_TAIL(&redis->side_calls, side, link);
+    slots_redis_run(redis, script, &key, 1, args, 2);
 }

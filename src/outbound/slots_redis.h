@@ -38,11 +38,18 @@ struct redis_asker {
     void (*on_tick)(struct redis_asker *self); /* once a second while it does */
     struct slots_redis *redis;
     TAILQ_ENTRY(redis_asker) link;
-    char *keys[4];            /* epoch, bucket, tickets, members */
-    struct slots_terms terms; /* as configured; base.terms.interval_us also has what this link's slowness costs */
+    char *keys[4]; /* epoch, bucket, tickets, members */
+    struct asker_level {
+        char *bucket, *tickets, *flight, *quotas[SLOT_QUOTAS];
+    } levels[SLOT_LEVELS];
+    char *id;                 /* among all askers of these keys */
+    struct slots_spec spec;   /* as configured; base.terms.interval_us also has what this link's slowness costs */
+    int64_t slowness_us;      /* that, for each interval */
+    enum slot_reason reason;  /* of the answer that is being given */
     bool is_warm;
     bool was_queued; /* in the members hash */
-    int64_t floor_us, grace_us;
+    bool told_while_asking;
+    int64_t floor_us, parent_floor_us, free_us, grace_us;
     char eid[SLOT_EID_BYTES];     /* of the latest reply; "" = none yet */
     char suspect[SLOT_EID_BYTES]; /* epoch whose clock stepped forward; reported until a reply shows another */
     struct mono listen_until;     /* no grant is used before: H + I after listen_from */
@@ -58,6 +65,14 @@ struct redis_asker {
     char granted_eid[SLOT_EID_BYTES];
 };
 
+/* The question of one asker to reserve.lua, as words. */
+struct reserve_words {
+    const char *keys[24], *args[112];
+    char text[112][24];
+    unsigned keys_count, args_count;
+};
+void reserve_words(struct reserve_words *words, const struct redis_asker *self, const struct grant_limits *limits);
+
 enum { ASKER_EPOCH, ASKER_BUCKET, ASKER_TICKETS, ASKER_MEMBERS };
 
 /* Takes an answered call in as a look at Redis' clock; tells every asker of a step. */
@@ -67,6 +82,8 @@ int64_t slots_redis_unnoticed_us(const struct slots_redis *redis, const struct s
 /* Runs a script without waiting for the reply. */
 void slots_redis_tell(struct slots_redis *redis, const struct script *script, const char *key, int64_t first,
                       int64_t second);
+void slots_redis_run(struct slots_redis *redis, const struct script *script, const char *const *keys, unsigned keys_count,
+                     const char *const *args, unsigned args_count);
 void slots_redis_bad_reply(struct slots_redis *redis, const char *what);
 
 #endif

@@ -20,6 +20,7 @@ enum window_step { WINDOW_STEADY, WINDOW_STEP_FORWARD, WINDOW_STEP_BACKWARD };
 struct window {
     struct mono first, last;
     struct slot slot; /* as the hander-out of slots knows it */
+    int64_t cost;     /* what it was asked for */
 };
 
 void window_clock_init(struct window_clock *clock);

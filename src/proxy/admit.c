@@ -1,6 +1,8 @@
 #include "proxy/admit.h"
 
 #include "base/mem.h"
+#include "proxy/order.h"
+#include "proxy/part.h"
 #include "proxy/users.h"
 
 #include <string.h>
@@ -245,8 +247,15 @@ enum verdict admit_exchange(struct exchange *e, struct refusal *refusal)
     if (verdict == VERDICT_FORWARDED) {
         verdict = route(e, refusal);
     }
+    const char *detail;
+    if (verdict == VERDICT_FORWARDED && !part_choose(e, &detail)) {
+        verdict = refused(refusal, VERDICT_BAD_REQUEST, detail);
+    }
     if (verdict == VERDICT_FORWARDED) {
         e->patience_us = patience_us(e);
+    }
+    if (verdict == VERDICT_FORWARDED && e->intercept) {
+        order_keep_user(e);
     }
     return verdict;
 }

@@ -63,6 +63,7 @@ void counters_free(struct counters *counters)
 
 struct counts *counters_of(struct counters *counters, const struct policy *policy)
 {
+    policy = policy != NULL && policy->parent != NULL ? policy->parent : policy; /* a route counts as its destination */
     return find(counters, policy != NULL ? policy->label : nowhere);
 }
 

@@ -28,6 +28,7 @@ struct proxy_env {
     struct transfer_env transfer;
     struct tunnels *tunnels;
     struct counters *counters;
+    char *secret; /* owned: all replicas have it, and nobody else; hashes keys */
     struct authority *authority; /* NULL: nothing is intercepted */
     bool draining;
     int64_t queued_bytes; /* request bytes held in user space by waiting exchanges */
@@ -44,6 +45,7 @@ struct caller {
     bool inside;               /* an intercepted CONNECT: what comes is for this host */
     char inside_host[TARGET_HOST_BYTES];
     uint16_t inside_port;
+    char *user; /* owned: who sent that CONNECT; NULL = nobody */
     bool over_limit; /* accepted only to be told that there are too many */
     void (*on_closed)(struct caller *caller);
 };
@@ -74,7 +76,9 @@ struct exchange {
     struct caller *caller;
     struct proxy_env *env;
     struct policy *policy; /* reference; NULL until routed */
-    char *bucket_name;     /* owned */
+    char *bucket_name;     /* owned: the destination's */
+    char *part;            /* owned: what tells its bucket from others of the destination; "" = nothing */
+    char *parent_part;     /* owned: of a route, the part of the destination that limits it as well; NULL = none */
     struct counts *counts; /* of its destination */
     struct message *request;
     struct target target;

@@ -17,6 +17,7 @@
 #include "proxy/access_log.h"
 #include "proxy/admit.h"
 #include "proxy/exchange_state.h"
+#include "proxy/part.h"
 #include "proxy/refusal.h"
 
 #include <stdio.h>
@@ -29,7 +30,6 @@ enum after { AFTER_NEXT, AFTER_FINISH, AFTER_CLOSE, AFTER_RESET, AFTER_SECURE };
 static void refuse(struct exchange *e, const struct refusal *refusal);
 static void go(struct exchange *e, struct mono now);
 static void end_tunnel(struct exchange *e, enum verdict verdict, const char *detail);
-
 static void reap_due(struct defer *defer)
 {
     struct exchange *e = container_of(defer, struct exchange, reap);
@@ -40,6 +40,7 @@ static void reap_due(struct defer *defer)
         relay_fini(e->relay);
         mem_free(e->relay);
     }
+    part_forget(e);
     mem_free(e->bucket_name);
     mem_free(e->timing);
     if (e->policy != NULL) {
@@ -63,6 +64,7 @@ static void over(struct exchange *e, enum after after)
     struct caller *caller = e->caller;
 
     bucket_cancel(&e->waiter);
+    bucket_finish(&e->waiter, e->transfer.real_cost > 0 ? e->transfer.real_cost - e->waiter.cost : 0);
     upstream_acquire_cancel(&e->acquire);
     drop_upstream(e, e->state == EXCHANGE_TRANSFER);
     if (e->tunnel != NULL) {
@@ -75,8 +77,7 @@ static void over(struct exchange *e, enum after after)
     }
     if (e->relay != NULL) {
         e->relay->over = true;
-        relay_fini(
-            e->relay); /* timers and memory now, the struct with the exchange: its functions may be on the stack */
+        relay_fini(e->relay); /* the struct itself goes with the exchange: its functions may be on the stack */
         e->bytes_in = e->relay->to_upstream_bytes;
         e->bytes_out = e->relay->to_caller_bytes;
     }
@@ -260,6 +261,7 @@ static void waiter_release(struct waiter *waiter, struct mono now)
         e->turns_waited_us += mono_diff(now, e->turn_began);
         e->counts->stats.turns++;
         histogram_add(&e->counts->stats.wait, mono_diff(now, e->turn_began));
+        bucket_finish(&e->waiter, 0); /* its end can't be seen */
         relay_grant(e->relay);
     } else {
         go(e, now);
@@ -270,13 +272,14 @@ static void waiter_give_up(struct waiter *waiter, enum give_up why)
 {
     struct exchange *e = container_of(waiter, struct exchange, waiter);
 
+    const char *detail;
+    enum verdict verdict = verdict_of_give_up(why, &detail);
+
     must_be(e, EXCHANGE_MAGIC);
     if (e->state == EXCHANGE_TUNNEL) {
-        end_tunnel(e, why == GIVE_UP_DEADLINE ? VERDICT_DEADLINE : VERDICT_REDIS_DOWN, "a turn inside the tunnel");
-    } else if (why == GIVE_UP_DEADLINE) {
-        refuse_as(e, VERDICT_DEADLINE, "it waited as long as max_wait, or Prefer: wait, allows", CLOCK_SECOND_US);
+        end_tunnel(e, verdict, "a turn inside the tunnel");
     } else {
-        refuse_as(e, VERDICT_REDIS_DOWN, "Redis is out of reach, and on_redis_down = reject", CLOCK_SECOND_US);
+        refuse_as(e, verdict, detail, CLOCK_SECOND_US);
     }
 }
 
@@ -402,8 +405,7 @@ static void try_again(struct exchange *e)
     conn_read_body(e->caller->conn, false); /* the rest of it waits, as it did before the slot */
     exchange_set_state(e, e->paced ? EXCHANGE_WAIT : EXCHANGE_DIAL);
     if (e->paced) {
-        struct bucket *bucket = outbound_bucket(e->env->outbound, e->policy, e->bucket_name);
-        bucket_return(bucket, &e->waiter, mono_add(e->arrived, e->patience_us), true);
+        bucket_return(exchange_bucket(e), &e->waiter, mono_add(e->arrived, e->patience_us), true);
     }
     acquire(e);
 }

@@ -3,6 +3,7 @@
 #include "proxy/exchange_state.h"
 
 #include "base/log.h"
+#include "proxy/order.h"
 
 static const char *state_names[] = {
 #define X(state, name) [EXCHANGE_##state] = name,
@@ -54,6 +55,13 @@ void exchange_set_state(struct exchange *e, enum exchange_state to)
     exchange_hold_bytes(e, to == EXCHANGE_WAIT || to == EXCHANGE_DIAL ? waiting_bytes(e) : 0);
 }
 
+struct bucket *exchange_bucket(const struct exchange *e)
+{
+    struct bucket_id id = {e->bucket_name, e->part, e->parent_part};
+
+    return outbound_part(e->env->outbound, e->policy, &id);
+}
+
 enum verdict exchange_enter_queue(struct exchange *e)
 {
     static const enum verdict verdicts[] = {
@@ -61,9 +69,12 @@ enum verdict exchange_enter_queue(struct exchange *e)
         [ENQUEUE_FULL] = VERDICT_QUEUE_FULL,
         [ENQUEUE_TOO_LONG] = VERDICT_WAIT_TOO_LONG,
         [ENQUEUE_REDIS_DOWN] = VERDICT_REDIS_DOWN,
+        [ENQUEUE_QUOTA] = VERDICT_QUOTA,
+        [ENQUEUE_COST] = VERDICT_COST,
     };
-    struct bucket *bucket = outbound_bucket(e->env->outbound, e->policy, e->bucket_name);
+    struct bucket *bucket = exchange_bucket(e);
 
+    order_place(e);
     return verdicts[bucket_enqueue(bucket, &e->waiter, e->patience_us, &e->forecast)];
 }
 

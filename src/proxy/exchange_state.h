@@ -12,6 +12,8 @@ void exchange_hold_bytes(struct exchange *exchange, size_t bytes);
 bool exchange_queue_is_heavy(const struct exchange *exchange, size_t more);
 /* Puts its waiter into the destination's queue and fills in the forecast: VERDICT_FORWARDED, or why not. */
 enum verdict exchange_enter_queue(struct exchange *exchange);
+/* Where it waits. */
+struct bucket *exchange_bucket(const struct exchange *exchange);
 /* It is over: into the counters of its destination. */
 void exchange_count_end(const struct exchange *exchange);
 

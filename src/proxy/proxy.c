@@ -54,6 +54,7 @@ static void caller_closed(struct caller *caller)
     } else {
         p->callers_count--;
     }
+    mem_free(caller->user);
     mem_free(caller);
     look_if_drained(p);
 }
@@ -125,6 +126,9 @@ struct proxy *proxy_new(struct loop *loop, const struct conf *conf, struct outbo
     p->env.transfer.via.pseudonym = p->pseudonym;
     p->listeners = listeners_new(loop, accepted, p);
     apply(p, conf, max_connections);
+    /* all replicas know this, and whoever may look into their Redis */
+    p->env.secret = mem_printf("sluice outbound %s %s", conf->redis.prefix,
+                               conf->redis.password != NULL ? conf->redis.password : "");
     return p;
 }
 
@@ -260,6 +264,8 @@ void proxy_free(struct proxy *p)
     tunnels_free(p->env.tunnels);
     counters_free(p->env.counters);
     authority_free(p->env.authority);
+    explicit_bzero(p->env.secret, strlen(p->env.secret));
+    mem_free(p->env.secret);
     p->magic = 0;
     mem_free(p);
 }

@@ -212,12 +212,23 @@ static void add_date(const struct transfer *t, const struct message *response, s
     }
 }
 
+/* What the third party says that the request cost; nonsense says nothing. */
+static int64_t cost_in(const struct transfer *t, const struct message *response)
+{
+    const struct field *field =
+        t->policy->cost_answer != NULL ? message_field(response, t->policy->cost_answer) : NULL;
+    uint64_t cost;
+
+    return field != NULL && str_parse_u64(field->value, &cost) && cost <= (uint64_t)t->policy->cost_most ? (int64_t)cost : 0;
+}
+
 static void begin_answer(struct transfer *t, const struct message *response)
 {
     struct buf head = {0};
     struct buf extra = {0};
 
     t->status = response->status;
+    t->real_cost = cost_in(t, response);
     t->answer_framing = framing_for_caller(t, response);
     t->answer_close = t->must_close || !t->request->keep_alive || !conn_request_done(t->conn) ||
                       t->answer_framing == FRAMING_UNTIL_CLOSE;

@@ -51,6 +51,7 @@ struct transfer {
     bool reading;
     bool over;
     unsigned status;
+    int64_t real_cost; /* by policy->cost_answer; 0 = not said */
     enum framing answer_framing;
     enum parse_error error;
     uint64_t sent_bytes, received_bytes;

@@ -164,3 +164,18 @@ bool users_allow(struct users *users, struct slice credentials)
     OPENSSL_cleanse(text, sizeof(text));
     return place->allowed;
 }
+
+bool users_name(struct slice credentials, char *out, size_t room)
+{
+    char text[MAX_CREDENTIALS_BYTES];
+    bool fits = decode_basic(credentials, text);
+    size_t len = fits ? (size_t)(strchr(text, ':') - text) : 0;
+
+    fits = len > 0 && len < room;
+    if (fits) {
+        memcpy(out, text, len);
+        out[len] = '\0';
+    }
+    OPENSSL_cleanse(text, sizeof(text));
+    return fits;
+}

@@ -14,5 +14,7 @@ struct users *users_load(const char *path, struct err *err) MUST_CHECK;
 void users_free(struct users *users);
 /* `credentials`: the value of Proxy-Authorization. */
 bool users_allow(struct users *users, struct slice credentials);
+/* The user that they name, whether or not it is one. False when they name none, or one that does not fit. */
+bool users_name(struct slice credentials, char *out, size_t room) MUST_CHECK;
 
 #endif

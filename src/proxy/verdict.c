@@ -144,3 +144,19 @@ void refusal_write(struct buf *out, const struct refusal *r, bool close, bool he
     }
     free(body);
 }
+
+enum verdict verdict_of_give_up(enum give_up why, const char **detail)
+{
+    switch (why) {
+    case GIVE_UP_DEADLINE:
+        *detail = "it waited as long as max_wait, or Prefer: wait, allows";
+        return VERDICT_DEADLINE;
+    case GIVE_UP_REDIS_DOWN:
+        *detail = "Redis is out of reach, and on_redis_down = reject";
+        return VERDICT_REDIS_DOWN;
+    case GIVE_UP_QUOTA:
+        *detail = "it was used up while this request waited, and quota_action = reject";
+        return VERDICT_QUOTA;
+    }
+    wrong("no such reason");
+}

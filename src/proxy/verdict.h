@@ -20,6 +20,8 @@
     X(WAIT_TOO_LONG, "wait_too_long", 429, "http_request_denied", "The wait for this destination would be too long")   \
     X(QUEUED_BYTES, "queued_bytes", 503, "http_request_denied", "Too many bytes are queued in this proxy")             \
     X(DEADLINE, "deadline", 504, "http_request_denied", "The deadline came before the turn")                           \
+    X(QUOTA, "quota_used_up", 429, "http_request_denied", "A quota of this destination is used up")                    \
+    X(COST, "cost_too_high", 400, "http_request_denied", "The request costs more than this destination ever allows")   \
     X(REDIS_DOWN, "redis_down", 503, "proxy_internal_error", "The fleet's coordination is out of reach")               \
     X(DENIED, "denied", 403, "http_request_denied", "This destination is not allowed")                                 \
     X(NOT_LISTED, "not_listed", 403, "http_request_denied", "This proxy does not serve this host directly")            \
@@ -66,6 +68,9 @@ struct refusal {
     const struct forecast *forecast; /* NULL = none */
     int64_t retry_after_us;          /* 0 = no Retry-After */
 };
+
+/* Of a waiter that was given up, and why in words. */
+enum verdict verdict_of_give_up(enum give_up why, const char **detail);
 
 unsigned refusal_status(const struct refusal *refusal);
 /* The whole response. `head_only`: the answer to HEAD. */

@@ -5,7 +5,7 @@ import pytest
 
 from origin import ok
 from pki import Pki, TlsOrigin
-from rig import answers, eventually, free_port
+from rig import answers, eventually, free_port, ini
 from wire import Caller, request
 
 
@@ -65,6 +65,26 @@ def test_hosts_without_a_section_follow_the_default(rig, origin):
     callers = waiting(sluice, origin, 3)
     reload(sluice, ("rate = 1/1h", "rate = 10/s"))
     assert [caller.response().status for caller in callers] == [200] * 3
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["alone", "redis"])
+def test_parts_of_a_destination_follow_it(rig, origin, shared):
+    """A bucket for each key, and one for a route: who waits there is let out at the new rate, too."""
+    sluice = rig.sluice(ini(
+        default={"rate": "10/s", "max_wait": "1d"}, redis={"url": rig.redis().url} if shared else None,
+        destinations={"keyed": {"hosts": "127.0.0.1", "key": "header:X-Key"}, "routed": {"hosts": "localhost", "rate": "50/s"}}) +
+        "[route slow]\ndestination = routed\nmatch = /slow/*\nrate = 10/s\n")
+    routed = f"http://localhost:{origin.port}/slow/"
+    for answer in (sluice.get(origin.url("/first"), "X-Key: one"), sluice.get(routed + "first")):
+        assert answer.status == 200
+    reload(sluice, ("rate = 10/s", "rate = 1/1h"))
+    for answer in (sluice.get(origin.url("/second"), "X-Key: one"), sluice.get(routed + "second")):
+        assert answer.status == 200
+    callers = [sluice.caller().send(request("GET", origin.url(f"/{n}"), "X-Key: one")) for n in range(2)]
+    callers += [sluice.caller().send(request("GET", f"{routed}{n}")) for n in range(2)]
+    assert callers[-1].silent_for(0.3)
+    reload(sluice, ("rate = 1/1h", "rate = 10/s"))
+    assert [caller.response().status for caller in callers] == [200] * 4
 
 
 def test_a_lower_rate_holds_who_waits_already(rig, origin):

@@ -34,8 +34,8 @@ for key in $keys; do
     grep -qE -- "\`$name\`|(^|[^a-z_])$name =" "$readme" || complain "$readme lacks $name"
 done
 for key in $shown; do
-    # a key of [default] may be shown in a destination, one of [inbound] in an [inbound-rule]
-    printf '%s\n' "$keys" | grep -qxF -e "$key" -e "default.${key#destination.}" -e "inbound.${key#inbound-rule.}" ||
+    # a key of [default] may be shown in a destination or a route, one of [inbound] in an [inbound-rule]
+    printf '%s\n' "$keys" | grep -qxF -e "$key" -e "default.${key#destination.}" -e "default.${key#route.}" -e "inbound.${key#inbound-rule.}" ||
         complain "$example has ${key#*.} in [${key%%.*}], which does not exist"
 done
 exit $bad

@@ -1,4 +1,4 @@
-/* links: src/conf/keys.c src/conf/report.c src/conf/reader.c src/conf/draft.c src/conf/value.c src/conf/list.c src/conf/url.c src/conf/hosts.c src/conf/policy.c src/conf/route.c src/conf/check.c src/conf/inbound.c src/conf/inbound_value.c src/conf/load.c src/conf/dump.c src/conf/describe.c src/base/str.c src/base/mem.c src/base/err.c src/base/addr.c src/base/buf.c src/base/must.c src/conf/change.c */
+/* links: src/conf/keys.c src/conf/report.c src/conf/reader.c src/conf/draft.c src/conf/value.c src/conf/parts.c src/conf/routes.c src/conf/apply.c src/conf/rate.c src/conf/order.c src/conf/list.c src/conf/url.c src/conf/hosts.c src/conf/policy.c src/conf/route.c src/conf/check.c src/conf/inbound.c src/conf/inbound_value.c src/conf/load.c src/conf/dump.c src/conf/describe.c src/base/str.c src/base/mem.c src/base/err.c src/base/addr.c src/base/buf.c src/base/must.c src/conf/change.c */
 /* What differs between two settings, and what stays as it is until a restart. */
 #include "conf/change.h"
 #include "conf/load.h"
@@ -67,6 +67,19 @@ START_TEST(sections_come_and_go)
 }
 END_TEST
 
+START_TEST(a_route_tells_only_what_is_its_own)
+{
+    static const char from[] = "[destination a]\nrate = 5/s\n[route r]\ndestination = a\nmatch = /x/*\nrate = 2/s\n";
+    static const char to[] = "[destination a]\nrate = 5/s\nmax_wait = 9s\n[route r]\ndestination = a\nmatch = /y/*\nrate = 3/s\n"
+                             "[route s]\ndestination = a\nmatch = /z\n";
+
+    unsigned count = compare(from, to);
+    ck_assert_str_eq(told, "[destination a] max_wait: 30s -> 9s\n[route r] rate: 2/s -> 3/s\n"
+                           "[route r] match: /x/* -> /y/*\n[route s] *:  -> there\n");
+    ck_assert_uint_eq(count, 4);
+}
+END_TEST
+
 START_TEST(hosts_and_lists_are_compared_as_they_are_written)
 {
     ck_assert_uint_eq(compare("[proxy]\nconnect_ports = 443\n[destination a]\nhosts = x.example\n",
@@ -127,6 +140,7 @@ int main(void)
     tcase_add_test(all, another_spelling_is_no_difference);
     tcase_add_test(all, what_is_inherited_is_told_once);
     tcase_add_test(all, sections_come_and_go);
+    tcase_add_test(all, a_route_tells_only_what_is_its_own);
     tcase_add_test(all, hosts_and_lists_are_compared_as_they_are_written);
     tcase_add_test(all, places_and_their_limits_are_compared_by_name);
     tcase_add_test(all, a_password_is_compared_but_not_shown);

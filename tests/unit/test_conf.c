@@ -1,4 +1,4 @@
-/* links: tests/unit/conf_expect.c src/conf/keys.c src/conf/report.c src/conf/reader.c src/conf/draft.c src/conf/value.c src/conf/list.c src/conf/url.c src/conf/hosts.c src/conf/policy.c src/conf/route.c src/conf/check.c src/conf/inbound.c src/conf/inbound_value.c src/conf/load.c src/conf/dump.c src/conf/describe.c src/base/str.c src/base/mem.c src/base/err.c src/base/addr.c src/base/buf.c src/base/must.c */
+/* links: tests/unit/conf_expect.c src/conf/keys.c src/conf/report.c src/conf/reader.c src/conf/draft.c src/conf/value.c src/conf/parts.c src/conf/routes.c src/conf/apply.c src/conf/rate.c src/conf/order.c src/conf/list.c src/conf/url.c src/conf/hosts.c src/conf/policy.c src/conf/route.c src/conf/check.c src/conf/inbound.c src/conf/inbound_value.c src/conf/load.c src/conf/dump.c src/conf/describe.c src/base/str.c src/base/mem.c src/base/err.c src/base/addr.c src/base/buf.c src/base/must.c */
 #include "base/buf.h"
 #include "conf_expect.h"
 
@@ -152,7 +152,7 @@ START_TEST(keys_under_a_refused_header_are_not_mistakes_of_their_own)
                 "f.ini:3: the section's closing ] is missing");
     conf_expect(
         "[nonsense-of-a-name]\nwhatever = 7\n",
-        "f.ini:1: [nonsense-of-a-name]: unknown section; there are [proxy], [redis], [default], [destination NAME], [inbound NAME], [inbound-rule NAME] and [admin]");
+        "f.ini:1: [nonsense-of-a-name]: unknown section; there are [proxy], [redis], [default], [destination NAME], [route NAME], [inbound NAME], [inbound-rule NAME] and [admin]");
 }
 END_TEST
 

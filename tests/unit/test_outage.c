@@ -1,4 +1,4 @@
-/* links: src/outbound/outbound.c src/outbound/bucket.c src/outbound/pacer.c src/outbound/hand.c src/outbound/queue.c src/outbound/meter.c src/outbound/slot.c src/outbound/slots.c src/outbound/slots_local.c src/outbound/window.c src/outbound/fallback.c src/outbound/rtt.c src/outbound/grant.c src/outbound/slots_redis.c src/outbound/slots_asker.c src/lua/reserve.lua src/lua/settle.lua src/lua/pause.lua src/lua/members.lua src/conf/policy.c src/base/mem.c src/base/must.c src/base/str.c tests/sim/loop_virtual.c tests/sim/policy_fixed.c tests/sim/log_quiet.c tests/sim/link_virtual.c tests/sim/fake_redis.c tests/sim/fake_commands.c src/outbound/tally.c src/base/histogram.c */
+/* links: src/outbound/outbound.c src/outbound/bucket.c src/outbound/pacer.c src/outbound/hand.c src/outbound/queue.c src/outbound/line.c src/outbound/meter.c src/outbound/slot.c src/outbound/quota.c src/outbound/slots.c src/outbound/slots_local.c src/outbound/window.c src/outbound/fallback.c src/outbound/rtt.c src/outbound/grant.c src/outbound/slots_redis.c src/outbound/slots_asker.c src/outbound/reserve_words.c src/lua/fly.lua src/lua/charge.lua src/lua/reserve.lua src/lua/settle.lua src/lua/pause.lua src/lua/members.lua src/conf/policy.c src/base/mem.c src/base/must.c src/base/str.c tests/sim/loop_virtual.c tests/sim/policy_fixed.c tests/sim/log_quiet.c tests/sim/link_virtual.c tests/sim/fake_redis.c tests/sim/fake_commands.c src/outbound/tally.c src/base/histogram.c */
 /* One replica and a Redis that comes, goes, and answers nonsense, in virtual time. */
 #include "../sim/link_virtual.h"
 #include "../sim/log_quiet.h"
@@ -333,7 +333,7 @@ END_TEST
 
 /* ---- replies nobody should send ---- */
 
-static struct redisReply numbers[9], *elements[9], reply_of_numbers;
+static struct redisReply numbers[11], *elements[11], reply_of_numbers;
 
 static struct redisReply *reply_with(const int64_t *values, size_t count, char *eid)
 {
@@ -348,7 +348,7 @@ static struct redisReply *reply_with(const int64_t *values, size_t count, char *
 
 static bool parses(const int64_t *values, size_t count, char *eid)
 {
-    static const struct grant_limits limits = {"abc", 2, 100, 10, 30, 1000};
+    static const struct grant_limits limits = {"abc", 2, 100, 10, 30, 1000, 1};
     struct slot_reply out;
     struct slot slots[2];
     return grant_parse(reply_with(values, count, eid), &limits, &out, slots);
@@ -357,26 +357,29 @@ static bool parses(const int64_t *values, size_t count, char *eid)
 START_TEST(only_an_answer_to_the_question_is_taken)
 {
     static char eid[] = "abc:7", other[] = "abd:7", bare[] = "abc:";
-    const int64_t good[] = {5000, 0, 0, 0, 5200, 5000, 5010, 5100, 5110};
-    const int64_t later[] = {5000, 0, 300, 1, 5200};
+    const int64_t good[] = {5000, 0, 0, 0, 5200, 0, 5200, 5000, 5010, 5100, 5110};
+    const int64_t later[] = {5000, 0, 300, 1, 5200, 0, 5200};
+    ck_assert(parses(good, 11, eid));
     ck_assert(parses(good, 9, eid));
-    ck_assert(parses(good, 7, eid));
-    ck_assert(parses(later, 5, eid));
-    ck_assert(!parses(good, 9, other)); /* another server's epoch */
-    ck_assert(!parses(good, 9, bare));
-    ck_assert(!parses(good, 8, eid));
-    ck_assert(!parses(good, 4, eid));
-    ck_assert(!parses(good, 5, eid));                                               /* neither slots nor a time */
-    ck_assert(!parses((const int64_t[]){5000, 0, 0, 0, 5200, 6001, 6011}, 7, eid)); /* beyond the horizon */
-    ck_assert(!parses((const int64_t[]){5000, 0, 0, 0, 5200, 4999, 5009}, 7, eid)); /* in the past */
-    ck_assert(!parses((const int64_t[]){5000, 0, 0, 0, 5200, 5000, 5031}, 7, eid)); /* too long a window */
-    ck_assert(!parses((const int64_t[]){5000, 0, 0, 0, 5200, 5000, 5009}, 7, eid)); /* too short a window */
-    ck_assert(!parses((const int64_t[]){5000, 0, 0, 0, 5200, 5000, 5010, 5099, 5109}, 9, eid)); /* too close */
-    ck_assert(!parses((const int64_t[]){-1, 0, 300, 1, 5200}, 5, eid));
-    ck_assert(!parses((const int64_t[]){5000, 0, -300, 1, 5200}, 5, eid));
-    ck_assert(!parses((const int64_t[]){5000, 0, 300, 1, INT64_MAX}, 5, eid));
+    ck_assert(parses(later, 7, eid));
+    ck_assert(!parses(good, 11, other)); /* another server's epoch */
+    ck_assert(!parses(good, 11, bare));
+    ck_assert(!parses(good, 10, eid));
+    ck_assert(!parses(good, 6, eid));
+    ck_assert(!parses(good, 7, eid));                                               /* neither slots nor a time */
+    ck_assert(!parses((const int64_t[]){5000, 0, 0, 0, 5200, 0, 5200, 6001, 6011}, 9, eid)); /* beyond the horizon */
+    ck_assert(!parses((const int64_t[]){5000, 0, 0, 0, 5200, 0, 5200, 4999, 5009}, 9, eid)); /* in the past */
+    ck_assert(!parses((const int64_t[]){5000, 0, 0, 0, 5200, 0, 5200, 5000, 5031}, 9, eid)); /* too long a window */
+    ck_assert(!parses((const int64_t[]){5000, 0, 0, 0, 5200, 0, 5200, 5000, 5009}, 9, eid)); /* too short a window */
+    ck_assert(!parses((const int64_t[]){5000, 0, 0, 0, 5200, 0, 5200, 5000, 5010, 5099, 5109}, 11, eid)); /* too close */
+    ck_assert(!parses((const int64_t[]){-1, 0, 300, 1, 5200, 0, 5200}, 7, eid));
+    ck_assert(!parses((const int64_t[]){5000, 0, -300, 1, 5200, 0, 5200}, 7, eid));
+    ck_assert(!parses((const int64_t[]){5000, 0, 300, 1, INT64_MAX, 0, 5200}, 7, eid));
+    ck_assert(!parses((const int64_t[]){5000, 0, 300, 4, 5200, 0, 5200}, 7, eid)); /* no such reason */
+    ck_assert(!parses((const int64_t[]){5000, 0, 300, 1, 5200, -1, 5200}, 7, eid));
+    ck_assert(!parses((const int64_t[]){5000, 0, 300, 1, 5200, 0, -1}, 7, eid));
     struct redisReply error = {.type = REDIS_REPLY_ERROR, .str = eid, .len = 5};
-    static const struct grant_limits limits = {"abc", 0, 100, 10, 30, 1000};
+    static const struct grant_limits limits = {"abc", 0, 100, 10, 30, 1000, 1};
     struct slot_reply out;
     ck_assert(!grant_parse(&error, &limits, &out, NULL));
     ck_assert(!grant_parse(NULL, &limits, &out, NULL));

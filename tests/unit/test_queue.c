@@ -1,4 +1,4 @@
-/* links: src/outbound/queue.c src/outbound/meter.c src/outbound/fallback.c src/outbound/rtt.c src/base/mem.c src/base/must.c tests/sim/loop_virtual.c src/outbound/tally.c src/base/histogram.c */
+/* links: src/outbound/queue.c src/outbound/line.c src/outbound/meter.c src/outbound/fallback.c src/outbound/rtt.c src/base/mem.c src/base/must.c tests/sim/loop_virtual.c src/outbound/tally.c src/base/histogram.c */
 /* The small pure parts around the pacer: the queue, the meter, the decision of what to do without Redis, round trips.
  */
 #include "outbound/fallback.h"
@@ -30,10 +30,10 @@ static void setup(void)
 
 START_TEST(waiters_keep_their_order)
 {
-    ck_assert_ptr_eq(TAILQ_FIRST(&queue.list), &waiters[0]);
-    ck_assert_ptr_eq(TAILQ_LAST(&queue.list, queue_list), &waiters[4]);
+    ck_assert_ptr_eq(queue_first(&queue), &waiters[0]);
+    ck_assert_ptr_eq(queue_last(&queue), &waiters[4]);
     ck_assert_uint_eq(queue.count, 5);
-    ck_assert(queue_is_full(&queue));
+    ck_assert(queue_is_full(&queue, &waiters[WAITERS - 1]));
 }
 END_TEST
 
@@ -41,8 +41,8 @@ START_TEST(one_leaves_from_anywhere)
 {
     queue_remove(&queue, &waiters[2]);
     ck_assert_ptr_null(waiters[2].bucket);
-    ck_assert_ptr_eq(TAILQ_NEXT(&waiters[1], link), &waiters[3]);
-    ck_assert(!queue_is_full(&queue));
+    ck_assert_ptr_eq(line_next(&queue.lines[WAITER_HIGH], &waiters[1]), &waiters[3]);
+    ck_assert(!queue_is_full(&queue, &waiters[WAITERS - 1]));
 }
 END_TEST
 
@@ -52,7 +52,7 @@ START_TEST(a_returned_waiter_is_first_and_starts_anew)
     queue_remove(&queue, &waiters[0]);
     queue_remove(&queue, &waiters[1]);
     queue_prepend(&queue, &waiters[0], bucket);
-    ck_assert_ptr_eq(TAILQ_FIRST(&queue.list), &waiters[0]);
+    ck_assert_ptr_eq(queue_first(&queue), &waiters[0]);
     ck_assert(!waiters[0].near && !waiters[0].ready);
 }
 END_TEST
@@ -60,10 +60,13 @@ END_TEST
 START_TEST(the_first_ready_one_is_found_among_the_first_few)
 {
     waiters[3].ready = waiters[4].ready = true;
-    ck_assert_ptr_eq(queue_first_ready(&queue, 5), &waiters[3]);
-    ck_assert_ptr_null(queue_first_ready(&queue, 3));
-    ck_assert_uint_eq(queue_ready_count(&queue, 4), 1);
-    ck_assert_uint_eq(queue_ready_count(&queue, 99), 2);
+    ck_assert_ptr_eq(queue_first_ready(&queue, 5, 1), &waiters[3]);
+    ck_assert_ptr_null(queue_first_ready(&queue, 3, 1));
+    unsigned cost;
+    ck_assert_uint_eq(queue_ready_run(&queue, 4, 0, &cost), 1);
+    ck_assert_uint_eq(queue_ready_run(&queue, 99, 0, &cost), 2);
+    ck_assert_uint_eq(queue_ready_run(&queue, 99, 1, &cost), 1);
+    ck_assert_uint_eq(cost, 1);
 }
 END_TEST
 

@@ -1,4 +1,4 @@
-/* links: src/outbound/slot.c src/base/must.c */
+/* links: src/outbound/slot.c src/outbound/quota.c src/base/mem.c src/base/must.c */
 /* The properties that the proof of the spacing needs, for whatever is asked. */
 #include "outbound/slot.h"
 
@@ -22,7 +22,7 @@ static void setup(void)
 
 static void ask(int64_t now, unsigned want, int64_t grace)
 {
-    const struct slot_ask it = {"r1", I_US, L_US, grace, H_US, want, 0, ""};
+    const struct slot_ask it = {.rid = "r1", .interval_us = I_US, .late_us = L_US, .grace_us = grace, .horizon_us = H_US, .want = want, .suspect = ""};
     slot_reserve(&book, &it, (struct rtime){now}, &reply, slots);
 }
 

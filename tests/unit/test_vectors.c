@@ -1,4 +1,4 @@
-/* links: src/outbound/slot.c src/outbound/grant.c src/base/str.c src/base/mem.c src/base/must.c src/lua/reserve.lua src/lua/settle.lua src/lua/pause.lua src/lua/members.lua tests/sim/fake_redis.c tests/sim/fake_commands.c */
+/* links: src/outbound/slot.c src/outbound/quota.c src/outbound/grant.c src/base/str.c src/base/mem.c src/base/must.c src/lua/reserve.lua src/lua/settle.lua src/lua/pause.lua src/lua/members.lua tests/sim/fake_redis.c tests/sim/fake_commands.c */
 /* tests/vectors/slot.tsv to the arithmetic in C and to the scripts: the same answers, to the microsecond. And what only
  * the scripts do: turns between several askers, expiry, members. */
 #include "../sim/fake_redis.h"
@@ -63,9 +63,9 @@ static void ask_lua(const char *who, const struct slot_ask *ask, int64_t now, st
     const int64_t numbers[] = {ask->interval_us, ask->late_us, ask->grace_us,
                                ask->horizon_us,  ask->want,    ask->floor_us};
     char text[6][24];
-    const char *args[10] = {ask->rid, who};
+    const char *args[12] = {ask->rid, who};
     const struct grant_limits limits = {ask->rid,     ask->want,     ask->interval_us,
-                                        ask->late_us, ask->grace_us, ask->horizon_us};
+                                        ask->late_us, ask->grace_us, ask->horizon_us, 1};
 
     for (int i = 0; i < 6; i++) {
         snprintf(text[i], sizeof(text[i]), "%" PRId64, numbers[i]);
@@ -73,8 +73,9 @@ static void ask_lua(const char *who, const struct slot_ask *ask, int64_t now, st
     }
     args[8] = ask->suspect;
     args[9] = "60000";
+    args[10] = args[11] = "1";
     fake_redis_set_time(redis, now);
-    struct redisReply *got = fake_redis_eval(redis, &script_reserve, keys, 3, args, 10);
+    struct redisReply *got = fake_redis_eval(redis, &script_reserve, keys, 3, args, 12);
     ck_assert(grant_parse(got, &limits, reply, slots));
     ck_assert_int_eq(reply->now_us, now);
     fake_reply_free(got);
@@ -262,7 +263,7 @@ END_TEST
 
 static struct slot_reply ask_as(const char *who, int64_t now, unsigned want, int64_t interval, struct slot *slots)
 {
-    const struct slot_ask ask = {"r1", interval, 10000, 10000, 1000000, want, 0, ""};
+    const struct slot_ask ask = {.rid = "r1", .interval_us = interval, .late_us = 10000, .grace_us = 10000, .horizon_us = 1000000, .want = want, .suspect = ""};
     struct slot_reply reply;
 
     ask_lua(who, &ask, T0 + now, &reply, slots);

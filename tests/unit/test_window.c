@@ -110,7 +110,7 @@ END_TEST
 
 static struct window made(int64_t first)
 {
-    return (struct window){{first}, {first + 10}, {first, first + 10, first + 100}};
+    return (struct window){{first}, {first + 10}, {first, first + 10, first + 100}, 1};
 }
 
 START_TEST(a_hand_keeps_windows_by_time)
