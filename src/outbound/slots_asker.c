@@ -484,6 +484,7 @@ static void redis_set_terms(struct asker *asker, const struct slots_terms *terms
     int64_t until = self->listen_from.us + terms->horizon_us + terms->interval_us;
 
     self->terms = self->base.terms = *terms;
+    follow_speed(self);
     if (until < self->listen_until.us) {
         self->listen_until.us = until; /* the interval that is kept free after it has become shorter */
     }
