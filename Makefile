@@ -85,10 +85,10 @@ $(B)/src/admin/page.c: src/admin/page.html
 $(PAGE_OBJ): $(B)/src/admin/page.c src/admin/page.h
 	$(Q)$(CC) $(CSTD) $(CFLAGS) $(HARDEN) $(CPPFLAGS) -Isrc -c -o $@ $<
 
-# A unit test names what it links in its first line: /* links: src/base/str.c src/base/mem.c */
+# A unit test names what it links in its first line: /* links: src/base/str.c src/conf/ */
 UNIT := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/test_*.c))
 UNIT_LIBS = $(LIBS) $(shell $(PKG_CONFIG) --libs check)
-links = $(addprefix $(B)/,$(patsubst %.lua,%.o,$(patsubst %.c,%.o,$(shell sed -n '1s|^/\* links: \(.*\) \*/$$|\1|p' $(1)))))
+links = $(addprefix $(B)/,$(patsubst %.lua,%.o,$(patsubst %.c,%.o,$(foreach l,$(shell sed -n '1s|^/\* links: \(.*\) \*/$$|\1|p' $(1)),$(if $(filter %/,$(l)),$(wildcard $(l)*.c),$(l))))))
 .SECONDEXPANSION:
 $(B)/unit/%: $(B)/tests/unit/%.o $$(call links,tests/unit/$$*.c) $(LLHTTP_OBJ)
 	@mkdir -p $(@D)
@@ -193,13 +193,13 @@ PYTESTS = $(dir $(firstword $(wildcard tests/integration/test_*.py))) $(dir $(fi
 PYTEST = env -u http_proxy -u https_proxy -u HTTP_PROXY -u HTTPS_PROXY PYTHONDONTWRITEBYTECODE=1 \
     SLUICE=$(abspath $(B))/sluice RIG=$(abspath $(B))/rig $(PY) -m pytest -o cache_dir=$(abspath $(B))/pytest -q -n $(JOBS)
 # Tests mostly wait, so more of them than there are cores run at a time.
-JOBS ?= 4
+JOBS ?= 3
 REPORTS = $(abspath $(B))/reports
 integration: all rig
 	@rm -rf $(REPORTS); mkdir -p $(REPORTS)
 	@export ASAN_OPTIONS=detect_leaks=1:log_path=$(REPORTS)/asan UBSAN_OPTIONS=print_stacktrace=1:log_path=$(REPORTS)/ubsan; \
 	  for tests in $(PYTESTS); do timeout 400 $(PYTEST) $$tests || \
-	    { echo "once more, what failed: the machine may have been too busy"; timeout 100 $(PYTEST) --lf $$tests; } || exit 1; done
+	    { echo "once more and one by one, what failed: the machine may have been too busy"; timeout 300 $(PYTEST) -n 0 --lf $$tests; } || exit 1; done
 	@! cat $(REPORTS)/* 2>/dev/null
 
 clients: all

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "conf/feedback.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -126,6 +127,8 @@ struct policy {
     char *ca_file;     /* NULL = the system's certificates */
     char *client_cert; /* NULL = none */
     char *client_key;  /* NULL = in client_cert's file */
+
+    struct feedback_conf feedback;
 };
 
 struct policy *policy_get(struct policy *policy);
@@ -163,18 +166,41 @@ struct proxy_conf {
     char *ca_dir;   /* where `sluice ca init` put the CA; NULL = none */
 };
 
+enum redis_kind {
+    REDIS_SERVER,   /* one, at host and port */
+    REDIS_SENTINEL, /* `hosts` are sentinels, who know where the primary of the name `master` is */
+    REDIS_CLUSTER   /* `hosts` are some servers of a cluster, who know all of it */
+};
+struct redis_host {
+    char *host;
+    uint16_t port;
+};
+
 struct redis_conf {
     char *url; /* for people, password masked; NULL = no Redis: slots come from this process alone */
+    enum redis_kind kind;
     bool unix_socket;
     bool tls;
-    char *host; /* or the socket's path */
+    char *host; /* or the socket's path; with `hosts`, the first of them */
     uint16_t port;
-    char *user, *password; /* NULL = none */
+    struct redis_host *hosts; /* NULL with REDIS_SERVER */
+    unsigned hosts_count;
+    char *master;          /* the primary's name, with REDIS_SENTINEL */
+    char *user, *password; /* NULL = none; in force, wherever they were written */
     int64_t database;
-    char *prefix;       /* of every key */
-    int64_t timeout_us; /* of one command */
+    char *user_name, *password_file, *password_env; /* where they were written, if not in url */
+    char *sentinel_user, *sentinel_password;
+    char *sentinel_password_file, *sentinel_password_env;
+    char *ca_file;                  /* whom to trust with tls; NULL = the system's authorities */
+    char *client_cert, *client_key; /* what to show; NULL = nothing, or in the same file */
+    char *prefix;                   /* of every key */
+    int64_t timeout_us;             /* of one command */
     int64_t connect_timeout_us;
 };
+/* All of it, with memory of its own. */
+void redis_conf_copy(struct redis_conf *to, const struct redis_conf *from);
+/* Frees what the fields own and clears them. */
+void redis_conf_fini(struct redis_conf *redis);
 
 /* Where operators look and act; only with a section [admin]. */
 struct admin_conf {

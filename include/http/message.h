@@ -42,5 +42,10 @@ void message_free(struct message *message); /* NULL is fine */
 const struct field *message_field(const struct message *message, const char *name);
 /* True if any field of that name holds `token` as a list element (case-blind). */
 bool message_has_token(const struct message *message, const char *name, const char *token);
+/* Instead of every field of that name, in the place of the first; `name` and `value` must outlive the message. */
+void message_set_field(struct message *message, const char *name, const char *value);
+/* True for a field put in that way: no nomination in the sender's Connection takes it out. */
+bool message_is_ours(const struct message *message, const struct field *field);
+void message_drop_field(struct message *message, const char *name);
 
 #endif

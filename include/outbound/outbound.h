@@ -11,10 +11,12 @@
 #include "base/loop.h"
 #include "conf/policy.h"
 #include "outbound/tally.h"
+#include "outbound/word.h"
 #include "redis/link.h"
 
 struct outbound;
 struct bucket;
+struct pacer;
 struct waiter;
 
 /* X(name, text): why a waiter is given up */
@@ -22,6 +24,7 @@ enum give_up {
     GIVE_UP_DEADLINE,   /* its deadline came while it waited */
     GIVE_UP_REDIS_DOWN, /* Redis is gone and on_redis_down = reject */
     GIVE_UP_QUOTA,      /* a quota is used up and quota_action = reject */
+    GIVE_UP_PAUSED,     /* its deadline will come before the end of a pause */
 };
 
 /* Every call is made from the loop, never from inside bucket_*(). When one is made the waiter is: */
@@ -54,6 +57,7 @@ struct waiter {
     bool ready; /* has a connection */
     struct mono near_since;
     struct mono released, window_last; /* when it left, and the end of the window it left in */
+    struct pacer *shed_by;             /* internal */
 };
 
 enum enqueue {
@@ -107,7 +111,7 @@ void bucket_cancel(struct waiter *waiter);
  * with less than 0 fewer. No effect on a waiter that counts nowhere. */
 void bucket_finish(struct waiter *waiter, int64_t more);
 
-/* No releases for that long, on any replica: the third party, or who operates this, said so. Never shortens a pause; at most an hour. */
+/* No releases for that long, on any replica: the third party, or who operates this, said so. Never shortens a pause; at most a day. */
 void bucket_pause(struct bucket *bucket, int64_t for_us);
 /* Ends a pause on every replica, whoever asked for it; none is needed. */
 void bucket_resume(struct bucket *bucket);
@@ -122,6 +126,8 @@ struct bucket_stats {
     int64_t wait_us;                 /* predicted for who would come now */
     int64_t oldest_us;               /* how long the first has waited */
     int64_t paused_us;               /* what is left of a pause */
+    enum stop stopped;               /* why, when an answer of the third party brought it */
+    int64_t slow;                    /* permille of the configured interval */
     int64_t interval_us;
     uint64_t released, late_windows, wasted_windows, cancelled, gave_up, refused;
     uint64_t redis_calls;

@@ -21,6 +21,10 @@ struct destination_stats {
     struct histogram upstream; /* from there to the first byte of the answer */
     uint64_t bytes_in, bytes_out;
     uint64_t turns;     /* paced ones inside tunnels */
+    uint64_t throttled; /* answers of the third party that said to slow down */
+    uint64_t banned;    /* that said to go away */
+    uint64_t garbled;   /* fields about the rate that meant nothing */
+    uint64_t retries;   /* requests sent again */
     int64_t in_flight;  /* requests with the third party */
     int64_t tunnels;    /* open */
     int64_t held_bytes; /* in memory for those that wait */

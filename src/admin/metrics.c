@@ -70,6 +70,22 @@ static int64_t turns(const struct row *row)
 {
     return (int64_t)row->traffic->turns;
 }
+static int64_t throttled(const struct row *row)
+{
+    return (int64_t)row->traffic->throttled;
+}
+static int64_t banned(const struct row *row)
+{
+    return (int64_t)row->traffic->banned;
+}
+static int64_t garbled(const struct row *row)
+{
+    return (int64_t)row->traffic->garbled;
+}
+static int64_t retries(const struct row *row)
+{
+    return (int64_t)row->traffic->retries;
+}
 static int64_t bytes_in(const struct row *row)
 {
     return (int64_t)row->traffic->bytes_in;
@@ -107,6 +123,13 @@ static const struct gauge {
     {"sluice_in_flight_requests", "gauge", "Requests with the third party.", OF_TRAFFIC, PROM_PLAIN, in_flight},
     {"sluice_tunnels", "gauge", "Open tunnels.", OF_TRAFFIC, PROM_PLAIN, tunnels},
     {"sluice_turns_total", "counter", "Paced turns inside tunnels.", OF_TRAFFIC, PROM_PLAIN, turns},
+    {"sluice_throttled_total", "counter", "Answers of the third party that said to slow down.", OF_TRAFFIC, PROM_PLAIN,
+     throttled},
+    {"sluice_banned_total", "counter", "Answers of the third party that said to go away.", OF_TRAFFIC, PROM_PLAIN,
+     banned},
+    {"sluice_garbled_feedback_total", "counter", "Fields of answers about the rate that meant nothing.", OF_TRAFFIC,
+     PROM_PLAIN, garbled},
+    {"sluice_retries_total", "counter", "Requests sent again, each in a slot.", OF_TRAFFIC, PROM_PLAIN, retries},
     {"sluice_request_bytes_total", "counter", "Bytes sent to the third party.", OF_TRAFFIC, PROM_PLAIN, bytes_in},
     {"sluice_response_bytes_total", "counter", "Bytes sent to callers.", OF_TRAFFIC, PROM_PLAIN, bytes_out},
 };

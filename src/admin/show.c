@@ -47,6 +47,10 @@ static void show_traffic(json_t *object, const struct destination_stats *traffic
     set(object, "in_flight", traffic->in_flight);
     set(object, "tunnels", traffic->tunnels);
     set(object, "turns", (int64_t)traffic->turns);
+    set(object, "throttled", (int64_t)traffic->throttled);
+    set(object, "banned", (int64_t)traffic->banned);
+    set(object, "garbled_feedback", (int64_t)traffic->garbled);
+    set(object, "retries", (int64_t)traffic->retries);
     set(object, "bytes_in", (int64_t)traffic->bytes_in);
     set(object, "bytes_out", (int64_t)traffic->bytes_out);
     set_quantiles(object, "wait", &traffic->wait);
@@ -91,6 +95,8 @@ static void show_queue(json_t *object, const struct row *row)
         set(object, "expected_wait_us", queue->wait_us);
         set(object, "oldest_us", queue->oldest_us);
         set(object, "paused_us", queue->paused_us);
+        set_text(object, "stopped", queue->stopped == STOP_NONE ? "" : stop_text(queue->stopped));
+        set(object, "slow_permille", queue->slow);
     }
 }
 

@@ -20,9 +20,9 @@
 #include <unistd.h>
 
 extern const struct script script_reserve, script_settle, script_pause, script_members, script_fly, script_charge,
-    script_admit;
+    script_admit, script_word;
 static const struct script *const scripts[] = {&script_reserve, &script_settle, &script_pause, &script_members,
-                                               &script_fly,     &script_charge, &script_admit};
+                                               &script_fly,     &script_charge, &script_admit,  &script_word};
 
 static void log_destination(const struct policy *policy)
 {
@@ -172,11 +172,17 @@ static void boot_limits(struct app *app)
     }
 }
 
+/* Files that TLS to Redis needs. */
+static bool check_redis(const struct conf *conf, struct err *err)
+{
+    return conf->redis.url == NULL || link_check(&conf->redis, err);
+}
+
 /* Mistakes in the files that TLS to the third parties needs are told now, not at the first call. */
 static bool read_files(struct app *app, struct proxy_files *files, struct err *err)
 {
     const struct upstreams_conf conf = parts_upstreams_conf(app->conf);
-    struct trusts *trusts = upstreams_read_trusts(app->conf, err);
+    struct trusts *trusts = check_redis(app->conf, err) ? upstreams_read_trusts(app->conf, err) : NULL;
 
     if (trusts == NULL) {
         return false;
@@ -318,8 +324,9 @@ int app_check(struct conf *conf)
 
     must(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK);
     conf_describe(conf, stdout);
+    bool good = check_redis(conf, &err);
     struct trusts *trusts = upstreams_read_trusts(conf, &err);
-    bool good = trusts != NULL;
+    good = trusts != NULL && good;
     upstreams_free_trusts(trusts);
     if (conf->proxy.ca_dir != NULL) {
         struct authority *authority = authority_load(conf->proxy.ca_dir, &err);

@@ -42,7 +42,7 @@ enum { TOLD_MOST = 1000, THREAD_NICE = 10 };
 
 enum stage { IDLE, READING, RETIRING };
 
-struct told {
+struct noted {
     char *section, *key, *from, *to; /* owned; key NULL: the section */
     bool live;
 };
@@ -74,7 +74,7 @@ struct reload {
     struct trusts *trusts;
     int64_t max_callers;
     struct err mistakes, warnings;
-    struct told *told;
+    struct noted *told;
     unsigned told_count, changes, needs_restart;
     bool applied;
 };
@@ -91,8 +91,8 @@ static void note_change(void *arg, const struct change *change)
         err_add(&r->warnings, "needs a restart: %s.%s", change->section, change->key);
     }
     if (r->told_count < TOLD_MOST) {
-        struct told *told = &r->told[r->told_count++];
-        *told = (struct told){mem_strdup(change->section), change->key != NULL ? mem_strdup(change->key) : NULL,
+        struct noted *told = &r->told[r->told_count++];
+        *told = (struct noted){mem_strdup(change->section), change->key != NULL ? mem_strdup(change->key) : NULL,
                               mem_strdup(change->from), mem_strdup(change->to), change->live};
     }
 }
@@ -124,7 +124,7 @@ static void drop_all(struct reload *r)
     r->trusts = NULL;
 }
 
-static void log_change(const struct told *told)
+static void log_change(const struct noted *told)
 {
     struct log_field key = told->key != NULL ? LOG_STR("key", told->key) : LOG_STR("key", "(section)");
 

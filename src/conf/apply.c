@@ -20,6 +20,9 @@ void section_apply(struct report *report, const struct section *section, void *r
     for (size_t i = 0; section != NULL && i < section->count; i++) {
         const struct entry *entry = &section->entries[i];
         struct place place = {report, entry->line, section->title, entry->key->name};
+        if (key_repeats(entry->key) && section_line_of(section, entry->key->name) == entry->line) {
+            feedback_value_clear(entry->key, record);
+        }
         (void)value_set(&place, entry->key, entry->value, record); /* a mistake is in the report */
     }
 }

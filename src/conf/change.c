@@ -89,6 +89,7 @@ static bool same_value(const struct key *key, const void *a, const void *b)
     case KEY_TOKEN:
     case KEY_LABEL:
     case KEY_GLOB:
+    case KEY_WORD:
         return same_text(*(char *const *)(const void *)left, *(char *const *)(const void *)right);
     case KEY_URL:
         return same_url(a, b);
@@ -101,6 +102,14 @@ static bool same_value(const struct key *key, const void *a, const void *b)
     case KEY_METHODS:
     case KEY_CALLERS:
     case KEY_ORIGIN:
+    case KEY_ANSWERS:
+    case KEY_BUDGETS:
+    case KEY_ERRORS:
+    case KEY_FIELDS:
+    case KEY_FROM:
+    case KEY_LINES:
+    case KEY_PAUSES:
+    case KEY_STATUSES:
     case KEY_QUOTAS:
     case KEY_PARTS:
     case KEY_MATCH:

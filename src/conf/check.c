@@ -251,6 +251,87 @@ static void check_quotas(const struct subject *subject)
     }
 }
 
+/* True where whatever comes is inside a tunnel: there is a host without a port, or with one that CONNECT may reach. */
+static bool may_be_tunnel(const struct subject *subject)
+{
+    const struct policy *policy = subject->policy;
+    const struct proxy_conf *proxy = &subject->conf->proxy;
+
+    if (policy->https != HTTPS_TUNNEL) {
+        return false;
+    }
+    for (unsigned i = 0; i < policy->hosts_count; i++) {
+        uint16_t port = policy->hosts[i].port;
+        for (unsigned j = 0; j < proxy->connect_ports_count; j++) {
+            if (port == 0 || (port >= proxy->connect_ports[j].first && port <= proxy->connect_ports[j].last)) {
+                return true;
+            }
+        }
+    }
+    return policy->hosts_count == 0;
+}
+
+static void check_pauses(const struct subject *subject)
+{
+    static const char *const keys[] = {"pause_min", "pause_max", NULL};
+    const struct feedback_conf *conf = &subject->policy->feedback;
+    char least[32], most[32];
+    struct place place;
+
+    if (conf->pause_min_us > conf->pause_max_us && place_of(subject, keys, &place)) {
+        str_format_duration(conf->pause_min_us, least);
+        str_format_duration(conf->pause_max_us, most);
+        report_error(&place, "pause_min of %s is longer than pause_max, %s", least, most);
+    }
+}
+
+/* What is inside a tunnel is neither seen nor changed. Fields that a third party insists on must not silently be
+ * missing, so that is a mistake; the rest is worth a word. */
+static void check_seen(const struct subject *subject)
+{
+    static const char *const changes[] = {"set_header", "drop_header", "require_header", NULL};
+    static const char *const reads[] = {"throttle_status", "throttle_if",   "pause_header", "pause_default",
+                                        "pause_growth",    "pause_min",     "pause_max",    "ban_status",
+                                        "ban_if",          "ban_pause",     "error_budget", "adapt",
+                                        "adapt_floor",     "budget_header", "retry",        NULL};
+    const struct feedback_conf *conf = &subject->policy->feedback;
+    struct place place;
+
+    if (!may_be_tunnel(subject)) {
+        return;
+    }
+    if (conf->set_header_count + conf->drop_header_count + conf->require_header_count > 0 &&
+        place_of(subject, changes, &place)) {
+        report_error(&place, "requests inside a tunnel can't be changed or looked at: set https = originate or intercept, "
+                             "or, for plain http alone, write each host with its port, as in api.example.com:80");
+    }
+    if (subject->policy->hosts_count > 0 && place_of(subject, reads, &place)) {
+        report_warning(&place, "answers inside a tunnel are not seen: only those to plain http:// requests count; set "
+                               "https = originate or intercept");
+    }
+}
+
+static void check_feedback(const struct subject *subject)
+{
+    static const char *const budget[] = {"adapt_floor", "adapt_return", "budget_header", NULL};
+    static const char *const retry[] = {"retry_max", "retry_body_max", NULL};
+    static const char *const off[] = {"throttle_status", "throttle_if", "ban_status", "ban_if", "error_budget", "adapt", NULL};
+    const struct feedback_conf *conf = &subject->policy->feedback;
+    struct place place;
+
+    check_pauses(subject);
+    check_seen(subject);
+    if (!conf->adapt && place_of(subject, budget, &place)) {
+        report_warning(&place, "has no effect without adapt = on");
+    }
+    if (conf->retry == RETRY_NONE && place_of(subject, retry, &place)) {
+        report_warning(&place, "has no effect without retry = throttled or safe");
+    }
+    if (!conf->on && place_of(subject, off, &place)) {
+        report_warning(&place, "has no effect with feedback = off");
+    }
+}
+
 static void check_policy(const struct subject *subject)
 {
     check_quotas(subject);
@@ -261,6 +342,7 @@ static void check_policy(const struct subject *subject)
     check_wait(subject);
     check_outage(subject);
     check_tls(subject);
+    check_feedback(subject);
 }
 
 static void check_redis(const struct conf *conf, const struct section *section, struct report *report)

@@ -164,6 +164,89 @@ const char *conf_https_text(const struct policy *policy)
     return "";
 }
 
+static void add_key(struct buf *out, const char *before, const char *name, const struct policy *policy, const char *after)
+{
+    struct buf value = {0};
+
+    if (value_print(key_find(IN_DEFAULT, slice_of(name)), policy, &value)) {
+        buf_printf(out, "%s%.*s%s", before, (int)buf_len(&value), buf_ptr(&value), after);
+    }
+    buf_fini(&value);
+}
+
+static void describe_feedback(const struct policy *policy, FILE *out)
+{
+    const struct feedback_conf *conf = &policy->feedback;
+    struct buf text = {0};
+
+    if (!conf->on) {
+        line(out, "feedback:", "off: answers of the third party change nothing");
+        return;
+    }
+    add_key(&text, "", "throttle_status", policy, "");
+    add_key(&text, "; ", "throttle_if", policy, "");
+    add_key(&text, " pause it for the fleet, as long as ", "pause_header", policy, " says");
+    add_key(&text, ", else ", "pause_default", policy, "");
+    add_key(&text, " (times ", "pause_growth", policy, " each time)");
+    add_key(&text, ", at least ", "pause_min", policy, "");
+    add_key(&text, ", at most ", "pause_max", policy, "");
+    line(out, "throttled:", "%.*s", (int)buf_len(&text), buf_ptr(&text));
+    buf_consume(&text, buf_len(&text));
+    if (conf->ban_status_count > 0 || conf->ban_if_count > 0) {
+        add_key(&text, "", "ban_status", policy, "");
+        add_key(&text, "; ", "ban_if", policy, "");
+        add_key(&text, ": stopped for ", "ban_pause", policy, "");
+        line(out, "banned:", "%.*s", (int)buf_len(&text), buf_ptr(&text));
+        buf_consume(&text, buf_len(&text));
+    }
+    if (conf->error_rate.count > 0) {
+        add_key(&text, "", "error_budget", policy, ", then stopped until there are fewer");
+        line(out, "errors:", "%.*s", (int)buf_len(&text), buf_ptr(&text));
+        buf_consume(&text, buf_len(&text));
+    }
+    if (conf->adapt) {
+        add_key(&text, "down to ", "adapt_floor", policy, "% of the rate, by ");
+        add_key(&text, "", "budget_header", policy, " and throttled answers; half is back after ");
+        add_key(&text, "", "adapt_return", policy, "");
+        line(out, "adapt:", "%.*s", (int)buf_len(&text), buf_ptr(&text));
+    }
+    buf_fini(&text);
+}
+
+static void describe_retry(const struct policy *policy, FILE *out)
+{
+    struct buf text = {0};
+
+    if (policy->feedback.retry != RETRY_NONE) {
+        add_key(&text, "", "retry", policy, "");
+        add_key(&text, ", ", "retry_max", policy, " times at most, each in a slot of its own");
+        add_key(&text, ", bodies up to ", "retry_body_max", policy, "");
+        line(out, "retry:", "%.*s", (int)buf_len(&text), buf_ptr(&text));
+    }
+    buf_fini(&text);
+}
+
+static void describe_headers(const struct policy *policy, FILE *out)
+{
+    const struct feedback_conf *conf = &policy->feedback;
+    struct buf text = {0};
+
+    for (unsigned i = 0; i < conf->set_header_count; i++) {
+        buf_printf(&text, "%s%s", i == 0 ? "set " : ", ", conf->set_header[i].name);
+    }
+    for (unsigned i = 0; i < conf->drop_header_count; i++) {
+        buf_printf(&text, "%s%s", i == 0 ? buf_len(&text) > 0 ? "; drop " : "drop " : ", ", conf->drop_header[i].name);
+    }
+    for (unsigned i = 0; i < conf->require_header_count; i++) {
+        buf_printf(&text, "%s%s", i == 0 ? buf_len(&text) > 0 ? "; require " : "require " : ", ",
+                   conf->require_header[i].name);
+    }
+    if (buf_len(&text) > 0) {
+        line(out, "requests:", "%.*s", (int)buf_len(&text), buf_ptr(&text));
+    }
+    buf_fini(&text);
+}
+
 static void describe_limits(const struct conf *conf, const struct policy *policy, FILE *out)
 {
     char connect[32], response[32], body[32];
@@ -184,6 +267,9 @@ static void describe_limits(const struct conf *conf, const struct policy *policy
     if (policy->https != HTTPS_TUNNEL) {
         line(out, "trusted:", "%s", policy->ca_file != NULL ? policy->ca_file : "the system's certificates");
     }
+    describe_feedback(policy, out);
+    describe_retry(policy, out);
+    describe_headers(policy, out);
     describe_outage(conf, policy, out);
 }
 

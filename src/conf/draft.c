@@ -202,7 +202,7 @@ void draft_add(struct draft *draft, struct section *section, const char *name, s
         return;
     }
     unsigned before = section_line_of(section, key->name);
-    if (before != 0) {
+    if (before != 0 && !key_repeats(key)) {
         report_error(&place, "this key is there twice, first on line %u", before);
         return;
     }

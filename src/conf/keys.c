@@ -37,6 +37,7 @@
 #define REDIS(field) offsetof(struct redis_conf, field)
 #define ADMIN(field) offsetof(struct admin_conf, field)
 #define POLICY(field) offsetof(struct policy, field)
+#define WORD(field) offsetof(struct policy, feedback.field)
 #define RULE(field) offsetof(struct inbound_record, rule.field)
 #define PLACE(field) offsetof(struct inbound_record, place.field)
 
@@ -53,11 +54,16 @@ static const char *const order_choices[] = {"fifo", "fair", NULL};
 static const char *const down_choices[] = {"hold", "reserve", "reject", "open", NULL};
 static const char *const h2_choices[] = {"count", "refuse", NULL};
 static const char *const https_choices[] = {"tunnel", "originate", "intercept", NULL};
-static const char *const algorithm_choices[] = {"token_bucket",           "fixed_window",          "sliding_window_log",
-                                                "sliding_window_counter", "sliding_window_strict", "leaky_bucket",
+static const char *const algorithm_choices[] = {"token_bucket",
+                                                "fixed_window",
+                                                "sliding_window_log",
+                                                "sliding_window_counter",
+                                                "sliding_window_strict",
+                                                "leaky_bucket",
                                                 NULL};
 static const char *const inbound_down_choices[] = {"open", "local", "closed", NULL};
 static const char *const fields_choices[] = {"ietf", "legacy", "off", NULL};
+static const char *const retry_choices[] = {"none", "throttled", "safe", NULL};
 static const char *const switch_choices[] = {"off", "on", NULL};
 
 /* clang-format off */
@@ -104,8 +110,27 @@ static const struct key table[] = {
 {IN_PROXY, "ca_dir", KEY_FILE, PROXY(ca_dir), NULL, 0, 0, "directory", NULL, true,
  "The CA for https = intercept, as made by: sluice ca init --dir DIRECTORY."},
 
-{IN_REDIS, "url", KEY_URL, REDIS(url), NULL, 0, 0, "redis://, rediss:// or unix:/path", NULL, false,
+{IN_REDIS, "url", KEY_URL, REDIS(url), NULL, 0, 0,
+ "redis://HOST, rediss://HOST, unix:/PATH, sentinel://HOST,HOST/NAME or cluster://HOST,HOST", NULL, false,
  "The Redis that all replicas share. Not set: this process alone keeps the rates."},
+{IN_REDIS, "user", KEY_WORD, REDIS(user_name), NULL, 0, 0, "text", NULL, false,
+ "Whom to log in as, when it is not in url. Not set: the default user."},
+{IN_REDIS, "password_file", KEY_FILE, REDIS(password_file), NULL, 0, 0, "file", NULL, false,
+ "The file whose one line is the password, so that it is not in url."},
+{IN_REDIS, "password_env", KEY_WORD, REDIS(password_env), NULL, 0, 0, "variable", NULL, false,
+ "The variable of the environment that holds the password, as in SLUICE_REDIS_PASSWORD."},
+{IN_REDIS, "sentinel_user", KEY_WORD, REDIS(sentinel_user), NULL, 0, 0, "text", NULL, false,
+ "Whom to log in as at the sentinels of sentinel://."},
+{IN_REDIS, "sentinel_password_file", KEY_FILE, REDIS(sentinel_password_file), NULL, 0, 0, "file", NULL, false,
+ "The file whose one line is the password of the sentinels. Not set: they ask for none."},
+{IN_REDIS, "sentinel_password_env", KEY_WORD, REDIS(sentinel_password_env), NULL, 0, 0, "variable", NULL, false,
+ "The variable of the environment that holds the password of the sentinels."},
+{IN_REDIS, "ca_file", KEY_FILE, REDIS(ca_file), NULL, 0, 0, "PEM file", NULL, false,
+ "With TLS: the authorities to trust. Not set: the system's."},
+{IN_REDIS, "client_cert", KEY_FILE, REDIS(client_cert), NULL, 0, 0, "PEM file", NULL, false,
+ "With TLS: the certificate to show to Redis, and its chain."},
+{IN_REDIS, "client_key", KEY_FILE, REDIS(client_key), NULL, 0, 0, "PEM file", NULL, false,
+ "The key of client_cert. Not set: it is in the same file."},
 {IN_REDIS, "prefix", KEY_PREFIX, REDIS(prefix), "sluice", 0, 0, "text", NULL, false,
  "Beginning of every key in Redis. Replicas that share rates share it."},
 {IN_REDIS, "timeout", KEY_DURATION, REDIS(timeout_us), "500ms", 10 * MS, MINUTE, "duration", NULL, false,
@@ -208,6 +233,57 @@ static const struct key table[] = {
 {IN_POLICY, "client_key", KEY_FILE, POLICY(client_key), NULL, 0, 0, "PEM file", NULL, true,
  "The key of client_cert. Not set: it is in the same file."},
 
+{IN_POLICY, "feedback", KEY_SWITCH, WORD(on), "on", 0, 0, "choice", switch_choices, true,
+ "Obey what the third party's answers say about the rate: the keys from throttle_status to budget_header."},
+{IN_POLICY, "feedback_from", KEY_FROM, WORD(from), NULL, 0, 0, "HOST[:PORT] or *.SUFFIX[:PORT] list, or none", NULL, true,
+ "Hosts whose answers are obeyed, where several share a rate and not all are trusted to stop it. Not set: all of them."},
+{IN_POLICY, "throttle_status", KEY_STATUSES, WORD(throttle_status), "429", 0, 0, "STATUS list, or none", NULL, true,
+ "Answers that mean slow down: nothing leaves, on any replica, for as long as they say."},
+{IN_POLICY, "throttle_if", KEY_ANSWERS, WORD(throttle_if), "503 header:Retry-After", 0, 0,
+ "STATUS header:NAME[=VALUE] list, or none", NULL, true,
+ "Answers that mean it only together with a header field."},
+{IN_POLICY, "pause_header", KEY_PAUSES, WORD(pause_header), "Retry-After:auto, RateLimit:ietf", 0, 0,
+ "NAME:FORMAT list (auto, seconds, ms, unix, iso8601, godur, ietf), or none", NULL, true,
+ "Fields that say how long to pause. The longest counts; t of an ietf field only without Retry-After."},
+{IN_POLICY, "pause_default", KEY_DURATION, WORD(pause_default_us), "1s", MS, DAY, "duration", NULL, true,
+ "Pause where no field says how long."},
+{IN_POLICY, "pause_growth", KEY_COUNT, WORD(pause_growth), "2", 1, 10, "times", NULL, true,
+ "By which pause_default grows each time it was not enough, until an answer is good again."},
+{IN_POLICY, "pause_min", KEY_DURATION, WORD(pause_min_us), "0s", 0, DAY, "duration", NULL, true,
+ "Shortest pause, whatever a field says."},
+{IN_POLICY, "pause_max", KEY_DURATION, WORD(pause_max_us), "15m", MS, DAY, "duration", NULL, true,
+ "Longest pause, whatever a field says. Not shorter than pause_min."},
+{IN_POLICY, "ban_status", KEY_STATUSES, WORD(ban_status), NULL, 0, 0, "STATUS list, or none", NULL, true,
+ "Answers that mean that we are banned: nothing leaves for ban_pause."},
+{IN_POLICY, "ban_if", KEY_ANSWERS, WORD(ban_if), NULL, 0, 0, "STATUS header:NAME[=VALUE] list, or none", NULL, true,
+ "Answers that mean it only together with a header field."},
+{IN_POLICY, "ban_pause", KEY_DURATION, WORD(ban_pause_us), "10m", SECOND, DAY, "duration", NULL, true,
+ "How long a ban is waited for, or for longer where a pause_header says so, up to pause_max."},
+{IN_POLICY, "error_budget", KEY_ERRORS, WORD(error_rate), NULL, 0, 0, "COUNT/PERIOD status=LIST, or none", NULL, true,
+ "Nothing leaves while COUNT answers of these statuses came in PERIOD, before they bring a ban."},
+{IN_POLICY, "adapt", KEY_SWITCH, WORD(adapt), "off", 0, 0, "choice", switch_choices, true,
+ "Lower the rate after repeated throttling and when budget_header runs low; return slowly, never above rate."},
+{IN_POLICY, "adapt_floor", KEY_COUNT, WORD(adapt_floor), "10", 1, 100, "percent of rate", NULL, true,
+ "For adapt: never slower than this."},
+{IN_POLICY, "adapt_return", KEY_DURATION, WORD(adapt_return_us), "1m", SECOND, DAY, "duration", NULL, true,
+ "For adapt: time in which half of a slow-down is taken back."},
+{IN_POLICY, "budget_header", KEY_BUDGETS, WORD(budget_header),
+ "RateLimit:ietf, X-RateLimit-Remaining X-RateLimit-Reset:auto", 0, 0,
+ "REMAINING RESET:FORMAT or NAME:ietf list, or none", NULL, true,
+ "For adapt: fields that say how many requests are left, and until when. At 0 nothing leaves until then."},
+{IN_POLICY, "retry", KEY_CHOICE, WORD(retry), "none", 0, 0, "choice", retry_choices, true,
+ "Send again, each time in a slot: throttled: after a throttled answer; safe: idempotent ones also after 502, 503, 504 or none."},
+{IN_POLICY, "retry_max", KEY_COUNT, WORD(retry_max), "2", 1, 10, "attempts", NULL, true,
+ "For retry: attempts after the first, within the caller's max_wait."},
+{IN_POLICY, "retry_body_max", KEY_SIZE, WORD(retry_body_max), "64k", 0, 16 * MIB, "size", NULL, true,
+ "For retry: longest request body that is kept to be sent again."},
+{IN_POLICY, "set_header", KEY_LINES, WORD(set_header), NULL, 0, 0, "NAME: VALUE, the key once for each; or none", NULL, true,
+ "Fields that every request carries, instead of what the caller wrote."},
+{IN_POLICY, "drop_header", KEY_FIELDS, WORD(drop_header), NULL, 0, 0, "NAME list, or none", NULL, true,
+ "Fields taken out of every request."},
+{IN_POLICY, "require_header", KEY_FIELDS, WORD(require_header), NULL, 0, 0, "NAME list, or none", NULL, true,
+ "Fields without which a request is refused with 400, before it takes a slot."},
+
 {IN_INBOUND, "listen", KEY_LISTEN, PLACE(listen), NULL, 0, 0, "ADDRESS:PORT list", NULL, true,
  "Where callers of this API connect; without upstream: where gateways ask /check/NAME."},
 {IN_INBOUND, "upstream", KEY_ORIGIN, PLACE(upstream_host), NULL, 0, 0, "http://HOST[:PORT]", NULL, true,
@@ -261,6 +337,11 @@ const struct key *keys_all(size_t *count)
 {
     *count = TABLE_COUNT;
     return table;
+}
+
+bool key_repeats(const struct key *key)
+{
+    return key->type == KEY_LINES;
 }
 
 const struct key *key_find(enum key_scope scope, struct slice name)

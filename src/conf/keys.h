@@ -29,6 +29,7 @@ enum key_type {
     KEY_SWITCH,    /* bool */
     KEY_FILE,      /* char *, NULL for "-" */
     KEY_PREFIX,    /* char * */
+    KEY_WORD,      /* char *, NULL when not set */
     KEY_LISTEN,    /* struct addr * and, right behind it, how many */
     KEY_PORTS,     /* struct port_range *, the same */
     KEY_RANGES,    /* struct cidr *, the same */
@@ -48,6 +49,14 @@ enum key_type {
     KEY_SHARERS,   /* struct order_terms: proxy_user, client_ip, header:NAME */
     KEY_WEIGHTS,   /* struct order_terms: VALUE=WEIGHT */
     KEY_MATCHES,   /* struct order_terms: proxy_user=NAME, header:NAME=VALUE, path=PATTERN */
+    KEY_STATUSES,  /* struct status_range * and, right behind it, how many */
+    KEY_ANSWERS,   /* struct answer_rule *, the same */
+    KEY_PAUSES,    /* struct time_field *, the same */
+    KEY_BUDGETS,   /* struct budget_field *, the same */
+    KEY_FIELDS,    /* struct header_line *, the same: names alone */
+    KEY_LINES,     /* struct header_line *, the same: one with each line of the file */
+    KEY_FROM,      /* feedback_conf.from */
+    KEY_ERRORS,    /* feedback_conf.error_rate and .error_status */
 };
 
 struct key {
@@ -65,6 +74,8 @@ struct key {
 
 /* Every key in the order of the manual; `count` receives how many. */
 const struct key *keys_all(size_t *count);
+/* May stand several times in a section, each time with one element more. */
+bool key_repeats(const struct key *key);
 /* The key of that name in that kind of section, or NULL. */
 const struct key *key_find(enum key_scope scope, struct slice name);
 /* A name valid in that kind of section that may have been meant, or NULL. */

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "conf/build.h"
 #include "conf/reader.h"
+#include "conf/secret.h"
 #include "conf/value.h"
 
 #include <errno.h>
@@ -91,6 +92,7 @@ static struct conf *build(struct report *report, const struct draft *draft)
     section_apply(report, draft_find(draft, IN_PROXY), &conf->proxy);
     section_initial(report, IN_REDIS, &conf->redis);
     section_apply(report, draft_find(draft, IN_REDIS), &conf->redis);
+    secret_fill(&conf->redis, draft_find(draft, IN_REDIS), report);
     if (draft_find(draft, IN_ADMIN) != NULL) {
         section_initial(report, IN_ADMIN, &conf->admin);
         section_apply(report, draft_find(draft, IN_ADMIN), &conf->admin);

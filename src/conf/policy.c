@@ -129,6 +129,7 @@ struct policy *policy_inherit(const struct policy *from, const char *label, unsi
     policy->fair_weights = order_terms_copy(&from->fair_weights);
     policy->priority_high = order_terms_copy(&from->priority_high);
     policy->priority_low = order_terms_copy(&from->priority_low);
+    feedback_conf_own(&policy->feedback);
     return policy;
 }
 
@@ -177,6 +178,7 @@ void policy_put(struct policy *policy)
     order_terms_fini(&policy->fair_weights);
     order_terms_fini(&policy->priority_high);
     order_terms_fini(&policy->priority_low);
+    feedback_conf_fini(&policy->feedback);
     policy->magic = ~POLICY_MAGIC;
     mem_free(policy);
 }

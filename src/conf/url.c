@@ -1,12 +1,15 @@
 /*
- * The Redis URL, in the forms that redis-cli and the client libraries share:
+ * The Redis URL, in the forms that redis-cli and the client libraries share, and two more for several servers:
  *
  *     redis://[[user]:password@]host[:port][/database]      rediss:// is the same over TLS
  *     unix:/path/to/socket                                  also unix:///path
+ *     sentinel://[[user]:password@]host[:port][,host[:port]...]/name[/database]     sentinels:// over TLS
+ *     cluster://[[user]:password@]host[:port][,host[:port]...]                      clusters:// over TLS
  *
- * User and password are percent-decoded (RFC 3986 section 2.1), so that any character can stand in them. A user without
- * password is refused: tools disagree on whether the one word before @ is a user or a password. What is kept as the URL
- * has the password replaced by ***; no message here repeats what was written, since it may hold one.
+ * Hosts behind sentinel:// are sentinels (port 26379), user and password those of the servers they lead to. User and
+ * password are percent-decoded (RFC 3986 section 2.1), so that any character can stand in them. A user without password
+ * is refused: tools disagree on whether the one word before @ is a user or a password. What is kept as the URL has the
+ * password replaced by ***; no message here repeats what was written, since it may hold one.
  */
 #include "conf/value.h"
 
@@ -15,20 +18,10 @@
 #include <string.h>
 #include <sys/un.h>
 
-void redis_conf_fini(struct redis_conf *redis)
-{
-    mem_free(redis->url);
-    mem_free(redis->host);
-    mem_free(redis->user);
-    if (redis->password != NULL) {
-        explicit_bzero(redis->password, strlen(redis->password));
-    }
-    mem_free(redis->password);
-    mem_free(redis->prefix);
-    memset(redis, 0, sizeof *redis);
-}
-
 #define REDIS_PORT 6379
+#define SENTINEL_PORT 26379
+#define HOSTS_MAX 32
+#define MASTER_BYTES_MAX 128
 #define DATABASE_MAX 65535
 #define HOST_BYTES_MAX 253
 #define CREDENTIAL_BYTES_MAX 1024
@@ -119,10 +112,11 @@ static bool is_host(struct slice text)
 }
 
 /* "host", "host:port", "[::1]:port" */
-static const char *parse_host(struct slice text, struct redis_conf *out)
+static const char *parse_host(struct slice text, uint16_t default_port, struct redis_host *out)
 {
     struct slice port = text, host;
     struct addr addr;
+    bool has_port;
 
     if (starts_with(text, "[")) {
         struct slice rest = text;
@@ -133,16 +127,17 @@ static const char *parse_host(struct slice text, struct redis_conf *out)
             (rest.len > 0 && rest.ptr[0] != ':')) {
             return "the host is not an IPv6 address in brackets";
         }
-        port = rest.len > 0 ? from(rest, 1) : (struct slice){"6379", 4};
+        has_port = rest.len > 0;
+        port = has_port ? from(rest, 1) : rest;
     } else {
-        bool has_port = memchr(text.ptr, ':', text.len) != NULL;
+        has_port = memchr(text.ptr, ':', text.len) != NULL;
         host = cut_at(&port, ':');
         if (!is_host(host)) {
             return "the host is missing or not a name or address";
         }
-        port = has_port ? port : (struct slice){"6379", 4};
     }
-    if (!str_parse_port(port, &out->port)) {
+    out->port = default_port;
+    if (has_port && !str_parse_port(port, &out->port)) {
         return "the port is not a number from 1 to 65535";
     }
     out->host = mem_strndup(host.ptr, host.len);
@@ -160,25 +155,101 @@ static const char *parse_database(struct slice text, struct redis_conf *out)
     return NULL;
 }
 
-static const char *parse_network(struct slice rest, struct redis_conf *out)
+/* Takes user and password off the front of `rest`, and cuts it at the first / behind them: what is before is `hosts`.
+ */
+static const char *parse_front(struct slice *rest, struct slice *hosts, struct redis_conf *out)
 {
-    struct slice database = rest;
-    struct slice host = cut_at(&database, '/');
-    const char *at = host.len > 0 ? memrchr(host.ptr, '@', host.len) : NULL;
-    const char *why = NULL;
+    *hosts = cut_at(rest, '/');
+    const char *at = hosts->len > 0 ? memrchr(hosts->ptr, '@', hosts->len) : NULL;
 
-    if (at == NULL && database.len > 0 && memchr(database.ptr, '@', database.len) != NULL) {
+    if (at == NULL && rest->len > 0 && memchr(rest->ptr, '@', rest->len) != NULL) {
         return "a / in user or password is written %2F";
     }
     if (at != NULL) {
-        size_t len = (size_t)(at - host.ptr);
-        why = parse_credentials((struct slice){host.ptr, len}, out);
-        host = from(host, len + 1);
+        size_t len = (size_t)(at - hosts->ptr);
+        const char *why = parse_credentials((struct slice){hosts->ptr, len}, out);
+        *hosts = from(*hosts, len + 1);
+        return why;
+    }
+    return NULL;
+}
+
+static const char *parse_network(struct slice rest, struct redis_conf *out)
+{
+    struct redis_host host = {0};
+    struct slice hosts;
+    const char *why = parse_front(&rest, &hosts, out);
+
+    if (why == NULL && hosts.len > 0 && memchr(hosts.ptr, ',', hosts.len) != NULL) {
+        return "several hosts: write sentinel://HOST,HOST/NAME or cluster://HOST,HOST";
     }
     if (why == NULL) {
-        why = host.len > 0 ? parse_host(host, out) : "the host is missing";
+        why = hosts.len > 0 ? parse_host(hosts, REDIS_PORT, &host) : "the host is missing";
     }
-    return why != NULL ? why : parse_database(database, out);
+    out->host = host.host;
+    out->port = host.port;
+    return why != NULL ? why : parse_database(rest, out);
+}
+
+static const char *parse_hosts(struct slice list, uint16_t default_port, struct redis_conf *out)
+{
+    out->hosts = mem_alloc(HOSTS_MAX * sizeof(out->hosts[0]));
+    while (list.len > 0) {
+        if (out->hosts_count == HOSTS_MAX) {
+            return "more than 32 hosts; a few are enough, they know the others";
+        }
+        const char *why = parse_host(cut_at(&list, ','), default_port, &out->hosts[out->hosts_count]);
+        if (why != NULL) {
+            return why;
+        }
+        out->hosts_count++;
+    }
+    if (out->hosts_count == 0) {
+        return "the host is missing";
+    }
+    out->host = mem_strdup(out->hosts[0].host);
+    out->port = out->hosts[0].port;
+    return NULL;
+}
+
+/* What Sentinel allows: letters, digits and .-_ */
+static bool is_master(struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+        if (!is_host((struct slice){&c, 1})) {
+            return false;
+        }
+    }
+    return text.len > 0 && text.len <= MASTER_BYTES_MAX;
+}
+
+static const char *parse_sentinel(struct slice rest, struct redis_conf *out)
+{
+    struct slice hosts;
+    const char *why = parse_front(&rest, &hosts, out);
+
+    out->kind = REDIS_SENTINEL;
+    why = why != NULL ? why : parse_hosts(hosts, SENTINEL_PORT, out);
+    struct slice master = cut_at(&rest, '/');
+    if (why == NULL && !is_master(master)) {
+        why = "the primary's name, as the sentinels know it, is missing: sentinel://HOST,HOST/NAME";
+    }
+    out->master = mem_strndup(master.ptr, master.len);
+    return why != NULL ? why : parse_database(rest, out);
+}
+
+static const char *parse_cluster(struct slice rest, struct redis_conf *out)
+{
+    struct slice hosts;
+    const char *why = parse_front(&rest, &hosts, out);
+
+    out->kind = REDIS_CLUSTER;
+    why = why != NULL ? why : parse_hosts(hosts, REDIS_PORT, out);
+    if (why == NULL && rest.len > 0 && !slice_is(rest, "0")) {
+        why = "a cluster has no databases: nothing follows the hosts";
+    }
+    return why;
 }
 
 static const char *parse_unix(struct slice path, struct redis_conf *out)
@@ -197,22 +268,48 @@ static const char *parse_unix(struct slice path, struct redis_conf *out)
     return NULL;
 }
 
-static const char *parse_url(struct slice text, struct redis_conf *out)
+struct form {
+    const char *scheme;
+    const char *(*parse)(struct slice rest, struct redis_conf *out);
+    bool tls;
+};
+static const struct form forms[] = {
+    {"redis://", parse_network, false},     {"rediss://", parse_network, true},
+    {"unix:", parse_unix, false},           {"sentinel://", parse_sentinel, false},
+    {"sentinels://", parse_sentinel, true}, {"cluster://", parse_cluster, false},
+    {"clusters://", parse_cluster, true},
+};
+
+/* The scheme that may have been meant. */
+static const char *guess_scheme(struct slice text)
 {
-    if (starts_with(text, "redis://")) {
-        return parse_network(from(text, 8), out);
+    static const char *const schemes[] = {"redis",     "rediss",  "unix",     "sentinel",
+                                          "sentinels", "cluster", "clusters", NULL};
+    struct slice rest = text, written = cut_at(&rest, ':');
+    char scheme[16];
+
+    if (rest.len == 0 || written.len == 0 || written.len >= sizeof(scheme)) {
+        return NULL;
     }
-    if (starts_with(text, "rediss://")) {
-        out->tls = true;
-        return parse_network(from(text, 9), out);
-    }
-    if (starts_with(text, "unix:")) {
-        return parse_unix(from(text, 5), out);
+    memcpy(scheme, written.ptr, written.len);
+    scheme[written.len] = '\0';
+    return str_nearest(scheme, schemes);
+}
+
+/* `meant` is set beside a reason when there is a scheme to propose. */
+static const char *parse_url(struct slice text, struct redis_conf *out, const char **meant)
+{
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        if (starts_with(text, forms[i].scheme)) {
+            out->tls = forms[i].tls;
+            return forms[i].parse(from(text, strlen(forms[i].scheme)), out);
+        }
     }
     if (starts_with(text, "$")) {
         return "variables of the environment are not filled in here";
     }
-    return "neither redis://HOST, rediss://HOST nor unix:/PATH";
+    *meant = guess_scheme(text);
+    return "neither redis://HOST, rediss://HOST, unix:/PATH, sentinel://HOST,HOST/NAME nor cluster://HOST,HOST";
 }
 
 /* Everything but letters, digits and -._~ as %XX. */
@@ -228,6 +325,19 @@ static void add_encoded(struct buf *out, const char *text)
     }
 }
 
+static void add_host(struct buf *out, const char *host, uint16_t port)
+{
+    buf_printf(out, strchr(host, ':') != NULL ? "[%s]:%u" : "%s:%u", host, port);
+}
+
+static const char *scheme_of(const struct redis_conf *redis)
+{
+    static const char *const schemes[][2] = {[REDIS_SERVER] = {"redis://", "rediss://"},
+                                             [REDIS_SENTINEL] = {"sentinel://", "sentinels://"},
+                                             [REDIS_CLUSTER] = {"cluster://", "clusters://"}};
+    return schemes[redis->kind][redis->tls];
+}
+
 static char *masked(const struct redis_conf *redis)
 {
     struct buf out = {0};
@@ -235,34 +345,65 @@ static char *masked(const struct redis_conf *redis)
     if (redis->unix_socket) {
         return mem_printf("unix:%s", redis->host);
     }
-    buf_add_str(&out, redis->tls ? "rediss://" : "redis://");
+    buf_add_str(&out, scheme_of(redis));
     if (redis->user != NULL) {
         add_encoded(&out, redis->user);
     }
     buf_add_str(&out, redis->password != NULL ? ":***@" : "");
-    buf_printf(&out, strchr(redis->host, ':') != NULL ? "[%s]:%u/%d" : "%s:%u/%d", redis->host, redis->port,
-               (int)redis->database);
+    if (redis->kind == REDIS_SERVER) {
+        add_host(&out, redis->host, redis->port);
+    }
+    for (unsigned i = 0; i < redis->hosts_count; i++) {
+        buf_add_str(&out, i > 0 ? "," : "");
+        add_host(&out, redis->hosts[i].host, redis->hosts[i].port);
+    }
+    if (redis->kind == REDIS_SENTINEL) {
+        buf_printf(&out, "/%s", redis->master);
+    }
+    if (redis->kind != REDIS_CLUSTER) {
+        buf_printf(&out, "/%d", (int)redis->database);
+    }
     char *url = mem_strndup(buf_ptr(&out), buf_len(&out));
     buf_fini(&out);
     return url;
 }
 
+/* What a URL says, and nothing else, goes from one to the other. */
+static void take_over(struct redis_conf *to, struct redis_conf *parsed)
+{
+    struct redis_conf old = *to;
+
+    *to = *parsed;
+    to->user_name = old.user_name;
+    to->password_file = old.password_file;
+    to->password_env = old.password_env;
+    to->sentinel_user = old.sentinel_user;
+    to->sentinel_password = old.sentinel_password;
+    to->sentinel_password_file = old.sentinel_password_file;
+    to->sentinel_password_env = old.sentinel_password_env;
+    to->ca_file = old.ca_file;
+    to->client_cert = old.client_cert;
+    to->client_key = old.client_key;
+    to->prefix = old.prefix;
+    to->timeout_us = old.timeout_us;
+    to->connect_timeout_us = old.connect_timeout_us;
+}
+
 bool url_set(const struct place *place, struct slice text, struct redis_conf *redis)
 {
     struct redis_conf parsed = {.port = REDIS_PORT};
-    const char *why = parse_url(text, &parsed);
+    const char *meant = NULL, *why = parse_url(text, &parsed, &meant);
 
     if (why != NULL) {
-        report_error(place, "%s", why);
+        if (meant != NULL) {
+            report_error(place, "%s; did you mean %s?", why, meant);
+        } else {
+            report_error(place, "%s", why);
+        }
         redis_conf_fini(&parsed);
         return false;
     }
     parsed.url = masked(&parsed);
-    parsed.prefix = redis->prefix;
-    parsed.timeout_us = redis->timeout_us;
-    parsed.connect_timeout_us = redis->connect_timeout_us;
-    redis->prefix = NULL;
-    redis_conf_fini(redis);
-    *redis = parsed;
+    take_over(redis, &parsed);
     return true;
 }

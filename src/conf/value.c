@@ -175,6 +175,21 @@ static bool set_prefix(const struct place *place, struct slice text, char **fiel
     return true;
 }
 
+static bool set_word(const struct place *place, struct slice text, char **field)
+{
+    bool good = text.len > 0 && text.len <= PREFIX_BYTES_MAX;
+
+    for (size_t i = 0; i < text.len; i++) {
+        good = good && text.ptr[i] > ' ' && text.ptr[i] < 0x7f;
+    }
+    if (!good) {
+        report_error(place, "not a word of 1 to %d printable ASCII characters without spaces", PREFIX_BYTES_MAX);
+        return false;
+    }
+    replace(field, text);
+    return true;
+}
+
 bool value_set(const struct place *place, const struct key *key, struct slice text, void *record)
 {
     void *field = field_of(key, record);
@@ -194,6 +209,8 @@ bool value_set(const struct place *place, const struct key *key, struct slice te
         return set_path(place, text, field);
     case KEY_PREFIX:
         return set_prefix(place, text, field);
+    case KEY_WORD:
+        return set_word(place, text, field);
     case KEY_LISTEN:
     case KEY_PORTS:
     case KEY_RANGES:
@@ -218,6 +235,15 @@ bool value_set(const struct place *place, const struct key *key, struct slice te
     case KEY_WEIGHTS:
     case KEY_MATCHES:
         return order_set(place, key, text, field);
+    case KEY_STATUSES:
+    case KEY_ANSWERS:
+    case KEY_PAUSES:
+    case KEY_BUDGETS:
+    case KEY_FIELDS:
+    case KEY_LINES:
+    case KEY_ERRORS:
+    case KEY_FROM:
+        return feedback_value_set(place, key, text, record);
     }
     wrong("no such type of key");
 }
@@ -276,6 +302,7 @@ bool value_print(const struct key *key, const void *record, struct buf *out)
         return true;
     case KEY_FILE:
     case KEY_PREFIX:
+    case KEY_WORD:
     case KEY_URL:
         return print_text(*(char *const *)field, key->initial, out);
     case KEY_LISTEN:
@@ -308,6 +335,15 @@ bool value_print(const struct key *key, const void *record, struct buf *out)
     case KEY_WEIGHTS:
     case KEY_MATCHES:
         return order_print(key, field, out);
+    case KEY_STATUSES:
+    case KEY_ANSWERS:
+    case KEY_PAUSES:
+    case KEY_BUDGETS:
+    case KEY_FIELDS:
+    case KEY_LINES:
+    case KEY_ERRORS:
+    case KEY_FROM:
+        return feedback_value_print(key, record, out);
     }
     wrong("no such type of key");
 }

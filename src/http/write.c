@@ -111,6 +111,9 @@ static void end_framing(struct writing *w)
 /* True if `field` is dealt with. */
 static bool write_common(struct writing *w, const struct field *field)
 {
+    if (message_is_ours(w->message, field)) {
+        return false;
+    }
     if (slice_is_nocase(field->name, "Content-Length")) {
         write_length(w, field->name);
         return true;

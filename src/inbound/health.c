@@ -161,7 +161,7 @@ void health_went_without(struct health *health, const char *mode)
 void health_init(struct health *health, struct loop *loop, struct link *link, const char *prefix,
                  const char *replica_id)
 {
-    static const struct link_ops events = {on_up, on_down};
+    static const struct link_ops events = {.on_up = on_up, .on_down = on_down};
 
     *health =
         (struct health){.loop = loop, .server = link, .me = replica_id, .patience_us = PATIENCE_US, .replicas = 1};

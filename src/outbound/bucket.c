@@ -69,14 +69,19 @@ struct bucket *bucket_new(const struct bucket_env *env, struct policy *policy, c
     bucket->queue.tally = &bucket->tally;
     pacer_init(&bucket->pacer, env->loop, &bucket->queue, policy, bucket->name, &bucket->tally);
     struct slots_spec spec = spec_of(bucket, policy);
-    pacer_count_flight(&bucket->pacer, slots_spec_counts_flight(&spec));
+    pacer_take_spec(&bucket->pacer, &spec);
     if (env->redis != NULL) {
-        pacer_set_shared(&bucket->pacer, slots_redis_state(env->redis), slots_redis_asker(env->redis, &spec));
+        struct asker *asker = slots_redis_asker(env->redis, &spec);
+        pacer_set_shared(&bucket->pacer, slots_redis_state(asker), asker);
         pacer_set_outage(&bucket->pacer, outage_asker(bucket, policy));
     } else {
         pacer_set_shared(&bucket->pacer, NULL,
                          slots_local_asker(env->local, &spec, (struct mono){WINDOW_LONG_AGO_US}));
     }
+    char *stem = env->redis != NULL ? slots_redis_stem(env->redis, bucket->tag, bucket->part) : NULL;
+    word_init(&bucket->word, env->loop, env->redis, stem, bucket->name, &bucket->pacer);
+    mem_free(stem);
+    pacer_on_doubt(&bucket->pacer, word_doubted, &bucket->word);
     return bucket;
 }
 
@@ -84,6 +89,7 @@ void bucket_free(struct bucket *bucket)
 {
     must_be(bucket, BUCKET_MAGIC);
     must(bucket->queue.count == 0);
+    word_fini(&bucket->word);
     pacer_fini(&bucket->pacer);
     queue_fini(&bucket->queue);
     policy_put(bucket->policy);
@@ -119,7 +125,8 @@ void bucket_set_policy(struct bucket *bucket, struct policy *policy)
 bool bucket_is_idle(const struct bucket *bucket, struct mono now)
 {
     must_be(bucket, BUCKET_MAGIC);
-    return !bucket->is_kept && bucket->queue.count == 0 && pacer_is_idle(&bucket->pacer, now);
+    return !bucket->is_kept && bucket->queue.count == 0 && word_is_idle(&bucket->word) &&
+           pacer_is_idle(&bucket->pacer, now);
 }
 
 static void deadline_due(struct timer *timer, struct mono now)
@@ -184,6 +191,7 @@ enum enqueue bucket_enqueue(struct bucket *bucket, struct waiter *waiter, int64_
     enum enqueue verdict = judge(bucket, waiter, now, patience_us, forecast);
 
     bucket->used = now;
+    word_used(&bucket->word);
     tally_count(&bucket->tally, TALLY_ARRIVED, 1);
     if (verdict != ENQUEUE_OK) {
         tally_count(&bucket->tally, TALLY_REFUSED, 1);
@@ -258,7 +266,20 @@ void bucket_pause(struct bucket *bucket, int64_t for_us)
 void bucket_resume(struct bucket *bucket)
 {
     must_be(bucket, BUCKET_MAGIC);
+    word_resumed(&bucket->word);
     pacer_resume(&bucket->pacer);
+}
+
+int64_t bucket_told(struct bucket *bucket, const struct answer *answer)
+{
+    must_be(bucket, BUCKET_MAGIC);
+    return word_tell(&bucket->word, answer);
+}
+
+enum stop bucket_stopped(const struct bucket *bucket, int64_t *left_us)
+{
+    must_be(bucket, BUCKET_MAGIC);
+    return word_stopped(&bucket->word, left_us);
 }
 
 static const char *mode_word(enum fallback mode)
@@ -283,6 +304,7 @@ void bucket_stats(const struct bucket *bucket, struct bucket_stats *out)
     const struct tally *tally = &bucket->tally;
     const struct waiter *first = queue_first(&bucket->queue);
     struct mono now = loop_now(bucket->loop);
+    int64_t left_us;
 
     *out = (struct bucket_stats){.name = bucket->name,
                                  .policy = bucket->policy,
@@ -296,6 +318,8 @@ void bucket_stats(const struct bucket *bucket, struct bucket_stats *out)
                                  .wait_us = pacer_wait_us(pacer, bucket->queue.count, now),
                                  .oldest_us = first != NULL ? mono_diff(now, first->enqueued) : 0,
                                  .paused_us = at_least_0(mono_diff(pacer_paused_until(pacer, now), now)),
+                                 .stopped = word_stopped(&bucket->word, &left_us),
+                                 .slow = pacer->slow,
                                  .released = tally->counts[TALLY_RELEASED] - tally->counts[TALLY_RETURNED],
                                  .late_windows = tally->counts[TALLY_LATE],
                                  .wasted_windows = tally->counts[TALLY_WASTED],

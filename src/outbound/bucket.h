@@ -2,6 +2,7 @@
 #define SLUICE_OUTBOUND_BUCKET_H
 /* One destination: its queue and its pacer. Owned by struct outbound. */
 #include "outbound/pacer.h"
+#include "outbound/word_of.h"
 
 #include <uthash.h>
 
@@ -16,6 +17,7 @@ struct bucket {
     struct mono born;          /* of the outbound */
     struct queue queue;
     struct pacer pacer;
+    struct word word;
     struct mono used; /* when it was last asked for */
     bool is_kept;     /* configured: never forgotten */
     struct tally tally;

@@ -108,6 +108,12 @@ bool grant_parse_time(const struct redisReply *reply, struct rtime *out)
     return true;
 }
 
+bool grant_is_moving(const struct redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_ERROR &&
+           (strncmp(reply->str, "TRYAGAIN ", 9) == 0 || strncmp(reply->str, "ASK ", 4) == 0);
+}
+
 bool grant_parse_members(const struct redisReply *reply, struct rtime *now, unsigned *members, unsigned *queued,
                          struct rtime *pause)
 {

@@ -16,11 +16,12 @@ struct grant_limits {
 /* False when it is not an answer to that question. `slots` has room for limits->want. */
 bool grant_parse(const struct redisReply *reply, const struct grant_limits *limits, struct slot_reply *out,
                  struct slot *slots) MUST_CHECK;
+/* An error that says that nothing ran because the keys are being moved to another server of a cluster: ask again. */
+bool grant_is_moving(const struct redisReply *reply);
 /* The microseconds of a TIME reply, or of the first number of a script's reply. */
 bool grant_parse_time(const struct redisReply *reply, struct rtime *out) MUST_CHECK;
 /* {now, members, queued} of members.lua. */
-bool grant_parse_members(const struct redisReply *reply, struct rtime *now, unsigned *members,
-                         unsigned *queued,
+bool grant_parse_members(const struct redisReply *reply, struct rtime *now, unsigned *members, unsigned *queued,
                          struct rtime *pause) MUST_CHECK;
 
 #endif

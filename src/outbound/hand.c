@@ -22,7 +22,7 @@ void hand_add(struct hand *hand, const struct window *window, struct asker *from
     for (; at > 0 && window->first.us < hand->held[at - 1].window.first.us; at--) {
         hand->held[at] = hand->held[at - 1];
     }
-    hand->held[at] = (struct held){*window, from};
+    hand->held[at] = (struct held){*window, from, false};
     hand->count++;
 }
 

@@ -6,6 +6,7 @@
 struct held {
     struct window window;
     struct asker *from; /* NULL: nobody to give it back to */
+    bool checked;       /* no need to ask once more whether the bucket is paused */
 };
 
 /* Zero-initialised memory is an empty hand. */

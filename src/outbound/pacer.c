@@ -31,7 +31,8 @@
 #define NEAR_US (2 * CLOCK_SECOND_US)
 #define DIAL_FIRST_US (20 * CLOCK_MS_US)
 #define DIAL_MOST_US (500 * CLOCK_MS_US)
-enum { NEAR_MOST = 256, NEARS_PER_RUN = 4, REJECTS_PER_RUN = 64 };
+#define DENIED_LEAST_US (20 * CLOCK_MS_US)
+enum { EVEN = 1000, NEAR_MOST = 256, NEARS_PER_RUN = 4, REJECTS_PER_RUN = 64 };
 
 static void on_answer(void *arg, struct asker *asker, const struct slots_answer *answer);
 static void run(struct pacer *pacer);
@@ -81,6 +82,7 @@ void pacer_init(struct pacer *pacer, struct loop *loop, struct queue *queue, con
     pacer->quota_until.us = WINDOW_LONG_AGO_US;
     pacer->near_at.us = CLOCK_NEVER_US;
     pacer->dial_us = DIAL_FIRST_US;
+    pacer->slow = EVEN;
     meter_init(&pacer->meter, policy->rate.period_us, policy->rate.count);
 }
 
@@ -128,7 +130,7 @@ void pacer_fini(struct pacer *pacer)
  * giving back the end of the latest slot; if anybody has asked since, here or in another replica, it has no effect and
  * the next slot comes when it would have come. Where a destination limits its route as well, the longer of the two spacings
  * counts. */
-static void bring_forward(struct pacer *pacer, int64_t before_us, const struct slots_spec *spec)
+static void bring_forward(struct pacer *pacer, int64_t before_us)
 {
     const struct held *latest = &pacer->latest;
     struct asker *asker = pacer->shared;
@@ -143,9 +145,9 @@ static void bring_forward(struct pacer *pacer, int64_t before_us, const struct s
     if (latest->from != asker) {
         return;
     }
-    if (spec->levels_count > 1) {
-        int64_t slowness_us = spacing_us - spec->levels[0].terms.interval_us;
-        int64_t parents_us = spec->levels[1].terms.interval_us + slowness_us;
+    if (pacer->spec.levels_count > 1) { /* what a slow link costs, and the word of the third party, on top */
+        int64_t more_us = spacing_us - pacer->spec.levels[0].terms.interval_us;
+        int64_t parents_us = pacer->spec.levels[1].terms.interval_us + more_us;
         spacing_us = parents_us > spacing_us ? parents_us : spacing_us;
     }
     int64_t shift_us = latest->window.cost * spacing_us;
@@ -158,9 +160,40 @@ static void bring_forward(struct pacer *pacer, int64_t before_us, const struct s
     }
 }
 
-void pacer_count_flight(struct pacer *pacer, bool counts)
+/* The spacing as configured, or wider while the third party asks for less. */
+static void set_spec(struct pacer *pacer)
 {
-    pacer->counts_flight = counts;
+    struct slots_spec spec = pacer->spec;
+    int64_t *interval_us = &spec.levels[0].terms.interval_us;
+
+    *interval_us = *interval_us > INT64_MAX / pacer->slow ? INT64_MAX : *interval_us * pacer->slow / EVEN;
+    pacer->shared->ops->set_spec(pacer->shared, &spec);
+}
+
+int64_t pacer_even_interval_us(const struct pacer *pacer)
+{
+    return pacer->spec.levels[0].terms.interval_us;
+}
+
+void pacer_set_slow(struct pacer *pacer, int64_t permille)
+{
+    must_be(pacer, PACER_MAGIC);
+    must(permille >= EVEN);
+    pacer->slow = permille;
+    set_spec(pacer);
+    pacer_kick(pacer);
+}
+
+void pacer_on_doubt(struct pacer *pacer, void (*on_doubt)(void *arg, bool denied), void *arg)
+{
+    pacer->on_doubt = on_doubt;
+    pacer->doubt_arg = arg;
+}
+
+void pacer_take_spec(struct pacer *pacer, const struct slots_spec *spec)
+{
+    pacer->spec = *spec;
+    pacer->counts_flight = slots_spec_counts_flight(spec);
 }
 
 void pacer_set_policy(struct pacer *pacer, const struct policy *policy, const struct slots_spec *spec)
@@ -172,9 +205,9 @@ void pacer_set_policy(struct pacer *pacer, const struct policy *policy, const st
     int64_t before_us = pacer->shared->terms.interval_us;
 
     pacer->policy = policy;
-    pacer->shared->ops->set_spec(pacer->shared, spec);
-    bring_forward(pacer, before_us, spec);
-    pacer->counts_flight = slots_spec_counts_flight(spec);
+    pacer_take_spec(pacer, spec);
+    set_spec(pacer);
+    bring_forward(pacer, before_us);
     pacer->quota_until.us = WINDOW_LONG_AGO_US;
     if (!same_rate) {
         meter_fini(&pacer->meter);
@@ -267,15 +300,25 @@ static void on_answer(void *arg, struct asker *asker, const struct slots_answer 
     must(pacer->asking == asker);
     must(answer->count + answer->spoilt <= pacer->asked);
 
+    struct mono now = loop_now(pacer->loop);
+    struct mono paused = asker->ops->paused_until(asker);
+
     pacer->asking = NULL;
     tally_count(pacer->tally, TALLY_LATE, answer->spoilt);
     for (unsigned i = 0; i < answer->count; i++) {
-        hand_add(&pacer->hand, &answer->windows[i], asker);
-        pacer->latest = (struct held){answer->windows[i], asker};
+        if (answer->windows[i].first.us < paused.us) { /* asked for before the pause was known */
+            tally_count(pacer->tally, TALLY_WASTED, 1);
+        } else {
+            hand_add(&pacer->hand, &answer->windows[i], asker);
+            pacer->latest = (struct held){.window = answer->windows[i], .from = asker};
+        }
     }
     pacer->told_flying += answer->count + answer->spoilt;
     if (answer->outcome == SLOTS_LATER) {
         pacer->next_try = answer->again;
+        if (pacer->on_doubt != NULL && mono_diff(answer->again, now) > DENIED_LEAST_US) {
+            pacer->on_doubt(pacer->doubt_arg, true);
+        }
     }
     pacer->quota_until.us = WINDOW_LONG_AGO_US;
     if (answer->reason == SLOT_QUOTA) {
@@ -381,7 +424,8 @@ static void follow_redis(struct pacer *pacer, enum fallback mode)
                                                : "Redis is reachable again"),
                  LOG_END);
     }
-    if (pacer->is_open) {
+    /* unpaced, but not against the third party's word */
+    if (pacer->is_open && pacer_paused_until(pacer, loop_now(pacer->loop)).us <= loop_now(pacer->loop).us) {
         release_all(pacer);
     }
 }
@@ -463,6 +507,27 @@ static void sooner(struct mono *next, struct mono at, struct mono now)
     }
 }
 
+/* When the first window in hand is to be doubted, never if not. One that was granted just before its use has been
+ * checked against pauses by that. */
+static struct mono doubt_at(const struct pacer *pacer)
+{
+    const struct held *held = &pacer->hand.held[0];
+
+    if (pacer->hand.count == 0 || held->checked || pacer->doubt_us == 0 || held->from != pacer->shared ||
+        pacer->shared->others == 0) {
+        return (struct mono){CLOCK_NEVER_US};
+    }
+    return mono_add(held->window.first, -pacer->doubt_us);
+}
+
+static void doubt(struct pacer *pacer, struct mono now)
+{
+    if (doubt_at(pacer).us <= now.us) {
+        pacer->hand.held[0].checked = true;
+        pacer->on_doubt(pacer->doubt_arg, false);
+    }
+}
+
 /* The next thing that happens by itself. */
 static void arm(struct pacer *pacer, struct mono now)
 {
@@ -473,10 +538,14 @@ static void arm(struct pacer *pacer, struct mono now)
         bool is_open = window->first.us <= now.us;
         struct mono at = is_open ? mono_add(window->last, 1) : window->first;
         sooner(&next, at.us > now.us ? at : mono_add(now, 1), now);
+        sooner(&next, doubt_at(pacer), now);
     }
     if (pacer->queue->count > 0) {
         sooner(&next, pacer->near_at.us > now.us ? pacer->near_at : mono_add(now, 1), now);
         sooner(&next, pacer->next_try, now);
+        if (pacer->is_open) {
+            sooner(&next, pacer_paused_until(pacer, now), now);
+        }
         if (pacer->slots != NULL && !pacer->slots->up) {
             sooner(&next, mono_add(pacer->slots->down_since, FALLBACK_GRACE_US), now);
         }
@@ -506,6 +575,7 @@ static void run(struct pacer *pacer)
     call_near(pacer);
     ask(pacer, loop_now(pacer->loop));
     tell_flying(pacer);
+    doubt(pacer, loop_now(pacer->loop));
     arm(pacer, loop_now(pacer->loop));
 }
 
@@ -556,6 +626,26 @@ void pacer_pause(struct pacer *pacer, int64_t for_us)
     if (pacer->outage != NULL) {
         pacer->outage->ops->pause(pacer->outage, for_us);
     }
+    pacer_kick(pacer);
+}
+
+/* Windows in hand that lie in the pause are of no use any more. */
+static void drop_until(struct pacer *pacer, struct mono until)
+{
+    while (pacer->hand.count > 0 && pacer->hand.held[0].window.first.us < until.us) {
+        hand_take(&pacer->hand);
+        tally_count(pacer->tally, TALLY_WASTED, 1);
+    }
+}
+
+void pacer_hear_pause(struct pacer *pacer, struct mono sent, struct mono until)
+{
+    must_be(pacer, PACER_MAGIC);
+    pacer->shared->ops->heard(pacer->shared, sent, until);
+    if (pacer->outage != NULL) {
+        pacer->outage->ops->heard(pacer->outage, sent, until);
+    }
+    drop_until(pacer, pacer->shared->ops->paused_until(pacer->shared));
     pacer_kick(pacer);
 }
 

@@ -22,12 +22,17 @@ struct pacer {
     unsigned asked;
     struct mono next_try; /* no question before */
     struct mono quota_until; /* a quota is used up until then */
+    struct slots_spec spec; /* as configured */
     bool counts_flight;
     unsigned flying; /* released and not finished */
     unsigned told_flying; /* what the asker knows of, windows in hand included */
     struct mono near_at;  /* when the next waiter gets near */
     int64_t dial_us;      /* how long waiters took to get ready lately */
     bool is_open;         /* on_redis_down = open is in force, and was told to the log */
+    int64_t slow;         /* permille of the configured interval that is kept */
+    void (*on_doubt)(void *arg, bool denied); /* somebody else may have been told of a pause */
+    void *doubt_arg;
+    int64_t doubt_us; /* how long before its use a window that was held for a while is doubted */
 
     struct timer timer;
     struct defer kick;
@@ -46,8 +51,8 @@ void pacer_fini(struct pacer *pacer);
 void pacer_kick(struct pacer *pacer);
 /* A new policy for the slots asked for from now on. Windows in hand stay. */
 void pacer_set_policy(struct pacer *pacer, const struct policy *policy, const struct slots_spec *spec);
-/* Whether requests in flight are limited. */
-void pacer_count_flight(struct pacer *pacer, bool counts);
+/* What the shared asker was made with. */
+void pacer_take_spec(struct pacer *pacer, const struct slots_spec *spec);
 /* One that was released is over; it spent `more` units than it was let out for. */
 void pacer_finish(struct pacer *pacer, int64_t more);
 enum fallback pacer_mode(const struct pacer *pacer, struct mono now);
@@ -61,6 +66,14 @@ void pacer_became_ready(struct pacer *pacer, const struct waiter *waiter, struct
 void pacer_pause(struct pacer *pacer, int64_t for_us);
 /* Ends a pause, whoever asked for it. */
 void pacer_resume(struct pacer *pacer);
+/* Another replica began a pause, or ended it; as of `sent`. */
+void pacer_hear_pause(struct pacer *pacer, struct mono sent, struct mono until);
+/* Slots `permille` / 1000 as far apart as configured. */
+void pacer_set_slow(struct pacer *pacer, int64_t permille);
+int64_t pacer_even_interval_us(const struct pacer *pacer);
+/* Called when slots were refused for longer than a moment (`denied`), and `doubt_us` before the use of a slot that was
+ * in hand for so long that another replica may have been told of a pause since. */
+void pacer_on_doubt(struct pacer *pacer, void (*on_doubt)(void *arg, bool denied), void *arg);
 /* Until when nothing leaves, in the past when it may. */
 struct mono pacer_paused_until(const struct pacer *pacer, struct mono now);
 /* Nothing in hand, nothing asked, nothing to remember. */

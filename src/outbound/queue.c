@@ -49,17 +49,9 @@ void queue_set_order(struct queue *queue, unsigned max, bool fair, bool has_clas
 
 /* ---- the order ---- */
 
-/* A walk along all lines in the order of leaving, as if each one left by a slot. */
-struct walk {
-    const struct queue *queue;
-    struct waiter *returned;
-    struct waiter *heads[WAITER_CLASSES];
-    uint64_t served[WAITER_CLASSES];
-};
-
-static struct walk walk_begin(const struct queue *queue)
+struct queue_walk queue_walk(const struct queue *queue)
 {
-    struct walk walk = {.queue = queue, .returned = line_first(&queue->returned)};
+    struct queue_walk walk = {.queue = queue, .returned = line_first(&queue->returned)};
 
     for (int class = 0; class < WAITER_CLASSES; class ++) {
         walk.heads[class] = line_first(&queue->lines[class]);
@@ -69,7 +61,7 @@ static struct walk walk_begin(const struct queue *queue)
 }
 
 /* Equal ones: the higher class. */
-static int least_served(const struct walk *walk)
+static int least_served(const struct queue_walk *walk)
 {
     int least = -1;
 
@@ -81,7 +73,7 @@ static int least_served(const struct walk *walk)
     return least;
 }
 
-static struct waiter *walk_next(struct walk *walk)
+struct waiter *queue_next(struct queue_walk *walk)
 {
     struct waiter *waiter = walk->returned;
 
@@ -181,10 +173,10 @@ void queue_release(struct queue *queue, struct waiter *waiter)
 
 struct waiter *queue_first_ready(const struct queue *queue, unsigned within, unsigned cost_most)
 {
-    struct walk walk = walk_begin(queue);
+    struct queue_walk walk = queue_walk(queue);
     struct waiter *waiter;
 
-    for (; within > 0 && (waiter = walk_next(&walk)) != NULL; within--) {
+    for (; within > 0 && (waiter = queue_next(&walk)) != NULL; within--) {
         if (waiter->ready && waiter->cost <= cost_most) {
             return waiter;
         }
@@ -194,10 +186,10 @@ struct waiter *queue_first_ready(const struct queue *queue, unsigned within, uns
 
 struct waiter *queue_first_far(const struct queue *queue, unsigned within, unsigned *position)
 {
-    struct walk walk = walk_begin(queue);
+    struct queue_walk walk = queue_walk(queue);
     struct waiter *waiter;
 
-    for (*position = 0; *position < within && (waiter = walk_next(&walk)) != NULL; ++*position) {
+    for (*position = 0; *position < within && (waiter = queue_next(&walk)) != NULL; ++*position) {
         if (!waiter->near) {
             return waiter;
         }
@@ -207,12 +199,12 @@ struct waiter *queue_first_far(const struct queue *queue, unsigned within, unsig
 
 unsigned queue_ready_run(const struct queue *queue, unsigned within, unsigned skip, unsigned *cost)
 {
-    struct walk walk = walk_begin(queue);
+    struct queue_walk walk = queue_walk(queue);
     const struct waiter *waiter;
     unsigned ready = 0, run = 0;
 
     *cost = 1;
-    for (; within > 0 && (waiter = walk_next(&walk)) != NULL; within--) {
+    for (; within > 0 && (waiter = queue_next(&walk)) != NULL; within--) {
         if (!waiter->ready || ready++ < skip) {
             continue;
         }
@@ -227,9 +219,9 @@ unsigned queue_ready_run(const struct queue *queue, unsigned within, unsigned sk
 
 struct waiter *queue_first(const struct queue *queue)
 {
-    struct walk walk = walk_begin(queue);
+    struct queue_walk walk = queue_walk(queue);
 
-    return walk_next(&walk);
+    return queue_next(&walk);
 }
 
 struct waiter *queue_last(const struct queue *queue)

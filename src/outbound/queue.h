@@ -39,6 +39,16 @@ void queue_remove(struct queue *queue, struct waiter *waiter);
 /* The same for one that leaves by a slot: it was its class' turn. */
 void queue_release(struct queue *queue, struct waiter *waiter);
 
+/* All that wait, in the order in which they would leave by a slot each. Nobody may enter or leave meanwhile. */
+struct queue_walk {
+    const struct queue *queue;
+    struct waiter *returned;
+    struct waiter *heads[WAITER_CLASSES];
+    uint64_t served[WAITER_CLASSES];
+};
+struct queue_walk queue_walk(const struct queue *queue);
+struct waiter *queue_next(struct queue_walk *walk);
+
 /* These look at the first `within` waiters only, in the order in which they would leave. */
 /* The first that is ready and costs no more than `cost_most`. */
 struct waiter *queue_first_ready(const struct queue *queue, unsigned within, unsigned cost_most);

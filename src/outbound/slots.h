@@ -70,6 +70,8 @@ struct asker_ops {
     /* SLOTS_RESUME ends a pause. */
     void (*pause)(struct asker *asker, int64_t for_us);
     struct mono (*paused_until)(const struct asker *asker);
+    /* A pause that others know of, as of `sent`; long ago = none. Tells nobody. */
+    void (*heard)(struct asker *asker, struct mono sent, struct mono until);
     /* About when the next slot will be due, as far as is known. */
     struct mono (*next_free)(const struct asker *asker, struct mono now);
     /* How far ahead of its use a slot has to be asked for. */
@@ -112,9 +114,12 @@ struct slots_redis;
 struct slots_redis *slots_redis_new(struct loop *loop, struct link *link, const char *prefix, const char *replica_id);
 /* All askers must be gone. */
 void slots_redis_free(struct slots_redis *redis);
-const struct slots *slots_redis_state(const struct slots_redis *redis);
 /* `is_warm`: its epoch clock in Redis is started as soon as a server answers. */
 struct asker *slots_redis_asker(struct slots_redis *redis, const struct slots_spec *spec);
+/* Whether the server that has this bucket is up. */
+const struct slots *slots_redis_state(const struct asker *asker);
 void slots_redis_warm(struct asker *asker);
+/* "PREFIX:{TAG}:PART", how keys of that part begin; what is in braces chooses the node of a cluster. The caller's. */
+char *slots_redis_stem(const struct slots_redis *redis, const char *tag, const char *part);
 
 #endif

@@ -30,7 +30,7 @@
 #define AGAIN_BAD_US (100 * CLOCK_MS_US)
 #define AGAIN_MOST_US CLOCK_SECOND_US /* another replica may have ended the pause that was told */
 #define MEMBERS_TTL_US (3 * CLOCK_SECOND_US)
-#define PAUSE_MOST_US (3600 * CLOCK_SECOND_US)
+#define PAUSE_MOST_US (86400 * CLOCK_SECOND_US)
 enum { LOOKS = 3 };
 
 extern const struct script script_reserve, script_settle, script_pause, script_members, script_fly, script_charge;
@@ -39,6 +39,7 @@ static const struct asker_ops redis_ops;
 static void asker_up(struct redis_asker *self);
 static void asker_tick(struct redis_asker *self);
 static void redis_tell_flying(struct asker *asker);
+static void asker_moved(struct redis_asker *self, struct slots_redis *to);
 
 static struct redis_asker *self_of(const struct asker *asker)
 {
@@ -47,12 +48,13 @@ static struct redis_asker *self_of(const struct asker *asker)
     return self;
 }
 
-/* "PREFIX:{TAG}:PART:SUFFIX"; what is in braces chooses the node of a cluster. */
 static char *key_of(const struct slots_redis *redis, const struct slots_spec *spec, unsigned level, const char *suffix)
 {
-    const char *part = spec->levels[level].part;
+    char *stem = slots_redis_stem(redis, spec->tag, spec->levels[level].part);
+    char *key = mem_printf("%s:%s", stem, suffix);
 
-    return mem_printf("%s:{%s}%s%s:%s", redis->prefix, spec->tag, part[0] != '\0' ? ":" : "", part, suffix);
+    mem_free(stem);
+    return key;
 }
 
 static void make_keys(struct redis_asker *self, const struct slots_spec *spec)
@@ -88,6 +90,11 @@ static void free_keys(struct redis_asker *self)
     mem_free(self->keys[ASKER_MEMBERS]);
 }
 
+static void nobody_listens(void *arg)
+{
+    (void)arg;
+}
+
 struct asker *slots_redis_asker(struct slots_redis *redis, const struct slots_spec *spec)
 {
     struct redis_asker *self = mem_zalloc(sizeof(*self));
@@ -101,20 +108,35 @@ struct asker *slots_redis_asker(struct slots_redis *redis, const struct slots_sp
     self->id = mem_printf("%s%s%s", redis->me, part[0] != '\0' ? " " : "", part);
     self->on_up = asker_up;
     self->on_tick = asker_tick;
+    self->on_moved = asker_moved;
+    self->ask_call.pinned = self->look_call.pinned = self->members_call.pinned = true; /* about this server's clock */
     self->grace_us = self->base.terms.late_us;
     self->listen_until.us = self->pause_until.us = WINDOW_LONG_AGO_US;
     make_keys(self, spec);
+    self->base.on_change = nobody_listens; /* until a pacer does */
+    self->state = redis->state;
     TAILQ_INSERT_TAIL(&redis->askers, self, link);
+    slots_redis_place(self);
     return &self->base;
+}
+
+const struct slots *slots_redis_state(const struct asker *asker)
+{
+    return &self_of(asker)->state;
+}
+
+static void forget_calls(struct redis_asker *self)
+{
+    link_forget(self->redis->server, &self->ask_call);
+    link_forget(self->redis->server, &self->look_call);
+    link_forget(self->redis->server, &self->members_call);
 }
 
 static void redis_free(struct asker *asker)
 {
     struct redis_asker *self = self_of(asker);
 
-    link_forget(self->redis->server, &self->ask_call);
-    link_forget(self->redis->server, &self->look_call);
-    link_forget(self->redis->server, &self->members_call);
+    forget_calls(self);
     TAILQ_REMOVE(&self->redis->askers, self, link);
     free_keys(self);
     mem_free(self->id);
@@ -237,7 +259,9 @@ static bool parse(struct redis_asker *self, const struct redisReply *reply, stru
     if (grant_parse(reply, &self->asked, out, slots)) {
         return true;
     }
-    slots_redis_bad_reply(self->redis, "reserve");
+    if (!grant_is_moving(reply)) {
+        slots_redis_bad_reply(self->redis, "reserve");
+    }
     return false;
 }
 
@@ -277,6 +301,7 @@ static void confirm_done(struct link_call *call, const struct redisReply *reply)
     } else if (is_quick(self, call)) {
         use(self, call);
     } else if (--self->looks_left == 0) {
+        slots_redis_too_slow(self->redis, &self->spec.levels[0].terms, mono_diff(call->answered, call->sent));
         answer_later(self, call->answered, AGAIN_SOON_US);
     } else if (!look_again(self)) {
         answer(self, SLOTS_LOST, call->answered);
@@ -345,6 +370,7 @@ static bool redis_ask(struct asker *asker, unsigned want, int64_t cost)
     struct mono now = loop_now(self->redis->loop);
 
     must(want > 0 && want <= SLOTS_WANT_MAX && !self->ask_call.in_flight);
+    slots_redis_place(self);
     if (!self->redis->state.up) {
         return false;
     }
@@ -376,7 +402,7 @@ static void look_done(struct link_call *call, const struct redisReply *reply)
     }
     if (grant_parse(reply, &limits, &got, NULL)) {
         take_in(self, call, &got);
-    } else {
+    } else if (!grant_is_moving(reply)) {
         slots_redis_bad_reply(self->redis, "look");
     }
 }
@@ -413,6 +439,20 @@ static void asker_up(struct redis_asker *self)
     }
 }
 
+/* What was asked of the other server is lost, and what it said means nothing on this one's clock. */
+static void asker_moved(struct redis_asker *self, struct slots_redis *to)
+{
+    bool asking = self->ask_call.in_flight;
+
+    forget_calls(self);
+    self->redis = to;
+    self->eid[0] = self->suspect[0] = '\0';
+    self->floor_us = self->parent_floor_us = self->free_us = 0;
+    if (asking) {
+        answer(self, SLOTS_LOST, loop_now(to->loop));
+    }
+}
+
 /* Any replica may have begun or ended a pause; what was said here after the question was asked is newer. */
 static void take_pause(struct redis_asker *self, const struct link_call *call, struct rtime now, struct rtime pause)
 {
@@ -434,7 +474,9 @@ static void members_done(struct link_call *call, const struct redisReply *reply)
         return;
     }
     if (!grant_parse_members(reply, &now, &members, &queued, &pause)) {
-        slots_redis_bad_reply(self->redis, "members");
+        if (!grant_is_moving(reply)) {
+            slots_redis_bad_reply(self->redis, "members");
+        }
         return;
     }
     slots_redis_exchange(self->redis, call, now);
@@ -513,6 +555,15 @@ static void redis_pause(struct asker *asker, int64_t for_us)
 static struct mono redis_paused_until(const struct asker *asker)
 {
     return self_of(asker)->pause_until;
+}
+
+static void redis_heard(struct asker *asker, struct mono sent, struct mono until)
+{
+    struct redis_asker *self = self_of(asker);
+
+    if (self->pause_told.us <= sent.us) {
+        self->pause_until = until;
+    }
 }
 
 static struct mono redis_next_free(const struct asker *asker, struct mono now)
@@ -607,6 +658,7 @@ static const struct asker_ops redis_ops = {.ask = redis_ask,
                                            .give_back = redis_give_back,
                                            .pause = redis_pause,
                                            .paused_until = redis_paused_until,
+                                           .heard = redis_heard,
                                            .next_free = redis_next_free,
                                            .lookahead_us = redis_lookahead_us,
                                            .set_spec = redis_set_spec,

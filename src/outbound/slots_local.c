@@ -16,7 +16,7 @@
 #define LOCAL_MAGIC 0x6c6f6361u
 #define LOCAL_RID "local"
 #define CALENDAR_SLACK_US (2 * CLOCK_MS_US)
-#define PAUSE_MOST_US (3600 * CLOCK_SECOND_US)
+#define PAUSE_MOST_US (86400 * CLOCK_SECOND_US)
 
 /* One level, shared by all buckets that it limits. */
 struct local_level {
@@ -235,6 +235,13 @@ static struct mono local_paused_until(const struct asker *asker)
     return (struct mono){self_of(asker)->levels[0]->book.pause_us};
 }
 
+/* Only this process alone says anything here, or, as a reserve, what is said of the shared slots. */
+static void local_heard(struct asker *asker, struct mono sent, struct mono until)
+{
+    (void)sent;
+    self_of(asker)->levels[0]->book.pause_us = until.us > 0 ? until.us : 0;
+}
+
 static struct mono local_next_free(const struct asker *asker, struct mono now)
 {
     const struct local_asker *self = self_of(asker);
@@ -297,6 +304,7 @@ static const struct asker_ops local_ops = {.ask = local_ask,
                                            .give_back = local_give_back,
                                            .pause = local_pause,
                                            .paused_until = local_paused_until,
+                                           .heard = local_heard,
                                            .next_free = local_next_free,
                                            .lookahead_us = local_lookahead_us,
                                            .set_spec = local_set_spec,

@@ -1,5 +1,5 @@
 /*
- * Slots by Redis: the part that all buckets share, one connection and what it says about Redis' clock.
+ * Slots by Redis: the part that buckets share, one server and what it says about its clock.
  *
  *   every answered call -> slots_redis_exchange: bounds of Redis' clock, round trip times, steps
  *   once a second       -> TIME, so that a clock step of more than a few milliseconds never goes unnoticed for longer;
@@ -9,6 +9,12 @@
  * The bounds outlive the connection: they relate two clocks, not two sockets. Another server with another clock looks
  * like a step, and is treated like one. A process without bounds has no past to compare with, so it listens for H + I
  * first (slots_asker.c).
+ *
+ * A cluster is many servers, each with a clock and a run id of its own: one struct slots_redis for each, and an asker
+ * belongs to the one that has its bucket. When another server gets the bucket (a failover, a slot that migrates) the
+ * asker moves, and with it moves nothing that was measured: calls under way are lost, the epoch is unknown until the
+ * new server says it. That is a new one, since the run id in the bucket's marker is not that server's, so nothing is
+ * granted there within H + I of the first call (pacing as after any loss of state), whatever the two clocks show.
  */
 #include "outbound/slots_redis.h"
 
@@ -27,13 +33,16 @@
 
 static void on_up(void *arg, const char *run_id);
 static void on_down(void *arg, const char *why);
-static const struct link_ops link_events = {on_up, on_down};
+static void on_moved(void *arg);
+static const struct link_ops link_events = {on_up, on_down, on_moved};
 
 struct slots_redis *slots_redis_new(struct loop *loop, struct link *link, const char *prefix, const char *replica_id)
 {
     struct slots_redis *redis = mem_zalloc(sizeof(*redis));
 
     redis->magic = REDIS_MAGIC;
+    redis->whole = redis;
+    SLIST_INIT(&redis->of_whole);
     redis->loop = loop;
     redis->server = link;
     redis->prefix = mem_strdup(prefix);
@@ -51,8 +60,13 @@ void slots_redis_free(struct slots_redis *redis)
 {
     must_be(redis, REDIS_MAGIC);
     must(TAILQ_EMPTY(&redis->askers));
+    struct slots_redis *server;
     struct side_call *side;
 
+    while ((server = SLIST_FIRST(&redis->of_whole)) != NULL) {
+        SLIST_REMOVE_HEAD(&redis->of_whole, next);
+        slots_redis_free(server);
+    }
     while ((side = TAILQ_FIRST(&redis->side_calls)) != NULL) {
         TAILQ_REMOVE(&redis->side_calls, side, link);
         link_forget(redis->server, &side->call);
@@ -66,9 +80,80 @@ void slots_redis_free(struct slots_redis *redis)
     mem_free(redis);
 }
 
-const struct slots *slots_redis_state(const struct slots_redis *redis)
+/* ---- whose server is which ---- */
+
+static struct slots_redis *server_of(struct slots_redis *whole, struct link *link)
 {
-    return &redis->state;
+    struct slots_redis *server;
+
+    if (link == whole->server) {
+        return whole;
+    }
+    SLIST_FOREACH(server, &whole->of_whole, next)
+    {
+        if (server->server == link) {
+            return server;
+        }
+    }
+    server = slots_redis_new(whole->loop, link, whole->prefix, whole->me);
+    server->whole = whole;
+    SLIST_INSERT_HEAD(&whole->of_whole, server, next);
+    return server;
+}
+
+void slots_redis_follow(struct redis_asker *asker)
+{
+    if (asker->state.up && !asker->redis->state.up) {
+        asker->state.down_since = loop_now(asker->redis->loop);
+    }
+    asker->state.up = asker->redis->state.up;
+}
+
+void slots_redis_place(struct redis_asker *asker)
+{
+    struct slots_redis *from = asker->redis, *whole = from->whole;
+    struct slots_redis *to = server_of(whole, link_for(whole->server, asker->keys[ASKER_BUCKET]));
+
+    if (to == from) {
+        return;
+    }
+    asker->on_moved(asker, to);
+    TAILQ_REMOVE(&from->askers, asker, link);
+    TAILQ_INSERT_TAIL(&to->askers, asker, link);
+    slots_redis_follow(asker);
+    if (to->state.up) {
+        asker->on_up(asker);
+    }
+    asker->base.on_change(asker->base.arg);
+}
+
+static void place_all(struct slots_redis *server)
+{
+    struct redis_asker *asker = TAILQ_FIRST(&server->askers);
+
+    while (asker != NULL) {
+        struct redis_asker *next = TAILQ_NEXT(asker, link); /* none is freed here: pacers only note what they hear */
+        slots_redis_place(asker);
+        asker = next;
+    }
+}
+
+static void on_moved(void *arg)
+{
+    struct slots_redis *whole = arg;
+    must_be(whole, REDIS_MAGIC);
+    struct slots_redis *server;
+
+    place_all(whole);
+    SLIST_FOREACH(server, &whole->of_whole, next)
+    {
+        place_all(server);
+    }
+}
+
+char *slots_redis_stem(const struct slots_redis *redis, const char *tag, const char *part)
+{
+    return mem_printf("%s:{%s}%s%s", redis->prefix, tag, part[0] != '\0' ? ":" : "", part);
 }
 
 /* ---- clock ---- */
@@ -152,6 +237,7 @@ static void tell_pacers(struct slots_redis *redis)
 
     TAILQ_FOREACH(asker, &redis->askers, link)
     {
+        slots_redis_follow(asker);
         asker->base.on_change(asker->base.arg);
     }
 }
@@ -162,7 +248,10 @@ static void on_up(void *arg, const char *run_id)
     must_be(redis, REDIS_MAGIC);
     struct redis_asker *asker;
 
-    if (strlen(run_id) == 0 || strlen(run_id) >= SLOT_RID_BYTES) {
+    if (run_id[0] == '\0') {
+        return; /* a cluster as a whole: nothing is asked of it */
+    }
+    if (strlen(run_id) >= SLOT_RID_BYTES) {
         slots_redis_bad_reply(redis, "run_id");
         return;
     }
@@ -188,6 +277,17 @@ static void on_down(void *arg, const char *why)
     }
     timer_clear(&redis->tick);
     tell_pacers(redis);
+}
+
+void slots_redis_too_slow(struct slots_redis *redis, const struct slots_terms *terms, int64_t took_us)
+{
+    struct mono now = loop_now(redis->loop);
+
+    if (mono_diff(now, redis->warned) >= CLOCK_SECOND_US) {
+        redis->warned = now;
+        log_line(LOG_WARN, "redis_too_slow", LOG_INT("round_trip_us", took_us),
+                 LOG_INT("most_us", slots_redis_unnoticed_us(redis, terms)), LOG_END);
+    }
 }
 
 void slots_redis_bad_reply(struct slots_redis *redis, const char *what)

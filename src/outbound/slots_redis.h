@@ -1,7 +1,6 @@
 #ifndef SLUICE_OUTBOUND_SLOTS_REDIS_H
 #define SLUICE_OUTBOUND_SLOTS_REDIS_H
-/* Inside of slots_redis: the one connection all askers share (slots_redis.c) and the asker of one bucket
- * (slots_asker.c). */
+/* Inside of slots_redis: the server that askers share (slots_redis.c) and the asker of one bucket (slots_asker.c). */
 #include "outbound/grant.h"
 #include "outbound/rtt.h"
 #include "outbound/slots.h"
@@ -16,8 +15,13 @@ struct side_call {
     TAILQ_ENTRY(side_call) link;
 };
 
+/* One server process: its clock is what slots are on. Of a cluster there is one for each server, and the `whole`, where
+ * buckets are that nobody is known to have. */
 struct slots_redis {
     uint32_t magic;
+    struct slots_redis *whole;          /* itself, but for the servers of a cluster */
+    SLIST_HEAD(, slots_redis) of_whole; /* those */
+    SLIST_ENTRY(slots_redis) next;
     struct slots state;
     struct loop *loop;
     struct link *server;
@@ -34,8 +38,10 @@ struct slots_redis {
 struct redis_asker {
     struct asker base;
     uint32_t magic;
-    void (*on_up)(struct redis_asker *self);   /* a server answers */
-    void (*on_tick)(struct redis_asker *self); /* once a second while it does */
+    void (*on_up)(struct redis_asker *self);                            /* a server answers */
+    void (*on_tick)(struct redis_asker *self);                          /* once a second while it does */
+    void (*on_moved)(struct redis_asker *self, struct slots_redis *to); /* another server has the bucket */
+    struct slots state;                                                 /* as of that server */
     struct slots_redis *redis;
     TAILQ_ENTRY(redis_asker) link;
     char *keys[4]; /* epoch, bucket, tickets, members */
@@ -75,6 +81,10 @@ void reserve_words(struct reserve_words *words, const struct redis_asker *self, 
 
 enum { ASKER_EPOCH, ASKER_BUCKET, ASKER_TICKETS, ASKER_MEMBERS };
 
+/* Moves it to whoever has its bucket now. */
+void slots_redis_place(struct redis_asker *asker);
+/* Makes asker->state that of asker->redis. */
+void slots_redis_follow(struct redis_asker *asker);
 /* Takes an answered call in as a look at Redis' clock; tells every asker of a step. */
 void slots_redis_exchange(struct slots_redis *redis, const struct link_call *call, struct rtime now);
 /* The largest clock step that can go unnoticed at the present speed of this link. */
@@ -84,6 +94,8 @@ void slots_redis_tell(struct slots_redis *redis, const struct script *script, co
                       int64_t second);
 void slots_redis_run(struct slots_redis *redis, const struct script *script, const char *const *keys, unsigned keys_count,
                      const char *const *args, unsigned args_count);
+/* Not one exchange in a row was quick enough to use a grant. */
+void slots_redis_too_slow(struct slots_redis *redis, const struct slots_terms *terms, int64_t took_us);
 void slots_redis_bad_reply(struct slots_redis *redis, const char *what);
 
 #endif

@@ -24,6 +24,24 @@ static bool went_well(enum verdict verdict)
            verdict == VERDICT_SELF;
 }
 
+/* What only some lines have; ends with LOG_END. */
+static void add_more(const struct exchange *e, struct log_field *more)
+{
+    if (e->metered && e->relay != NULL) {
+        *more++ = LOG_INT("turns", e->relay->turns.count);
+    }
+    if (e->throttled > 0) {
+        *more++ = LOG_INT("throttled", e->throttled);
+    }
+    if (e->retries > 0) {
+        *more++ = LOG_INT("retries", e->retries);
+    }
+    if (e->detail != NULL) {
+        *more++ = LOG_STR("detail", e->detail);
+    }
+    *more = LOG_END;
+}
+
 void access_log_exchange(const struct exchange *e, struct mono now)
 {
     char client[ADDR_TEXT_BYTES];
@@ -32,18 +50,18 @@ void access_log_exchange(const struct exchange *e, struct mono now)
     int64_t upstream_us = e->released.us != 0 ? mono_diff(now, e->released) : 0;
 
     int64_t waited_us = e->metered ? e->turns_waited_us : mono_diff(left, e->arrived);
-    bool turns = e->metered && e->relay != NULL;
-    struct log_field detail = e->detail != NULL ? LOG_STR("detail", e->detail) : LOG_END;
+    struct log_field more[5] = {LOG_END, LOG_END, LOG_END, LOG_END, LOG_END};
 
     addr_format(conn_peer(e->caller->conn), false, client);
     format_target(e, target);
+    add_more(e, more);
     log_line(went_well(e->verdict) ? LOG_INFO : LOG_WARN, "access", LOG_STR("client", client),
              LOG_STR("destination", e->policy != NULL ? e->bucket_name : "-"), LOG_SLICE("method", e->request->method),
              LOG_STR("target", target), LOG_INT("status", e->status), LOG_INT("bytes_in", e->bytes_in),
              LOG_INT("bytes_out", e->bytes_out), LOG_INT("wait_ms", waited_us / CLOCK_MS_US),
              LOG_INT("upstream_ms", upstream_us / CLOCK_MS_US),
-             LOG_STR("verdict", e->verdict_word != NULL ? e->verdict_word : verdict_word(e->verdict)),
-             turns ? LOG_INT("turns", e->relay->turns.count) : detail, turns ? detail : LOG_END, LOG_END);
+             LOG_STR("verdict", e->verdict_word != NULL ? e->verdict_word : verdict_word(e->verdict)), more[0], more[1],
+             more[2], more[3], more[4], LOG_END);
 }
 
 void access_log_refusal(const struct caller *caller, const struct refusal *refusal)

@@ -182,6 +182,37 @@ static enum verdict route(struct exchange *e, struct refusal *refusal)
     return VERDICT_FORWARDED;
 }
 
+/* A field that the caller's Connection names doesn't travel on, so it is as good as missing. */
+static bool is_sent(const struct message *request, const char *name)
+{
+    return message_field(request, name) != NULL && !message_has_token(request, "Connection", name);
+}
+
+/* What the destination insists on in its requests, and what it has changed in them. */
+static enum verdict dress(struct exchange *e, struct refusal *refusal)
+{
+    const struct feedback_conf *rules = &e->policy->feedback;
+
+    if (e->connect || !e->paced) {
+        return VERDICT_FORWARDED;
+    }
+    for (unsigned i = 0; i < rules->drop_header_count; i++) {
+        message_drop_field(e->request, rules->drop_header[i].name);
+    }
+    for (unsigned i = 0; i < rules->set_header_count; i++) {
+        message_set_field(e->request, rules->set_header[i].name, rules->set_header[i].value);
+    }
+    for (unsigned i = 0; i < rules->require_header_count; i++) {
+        const char *name = rules->require_header[i].name;
+        const struct field *field = message_field(e->request, name);
+        if (field == NULL || (!message_is_ours(e->request, field) && !is_sent(e->request, name))) {
+            e->wanted = mem_printf("this destination wants requests with the header field %s", name);
+            return refused(refusal, VERDICT_HEADER_MISSING, e->wanted);
+        }
+    }
+    return VERDICT_FORWARDED;
+}
+
 /* Prefer: wait=N (RFC 7240 section 4.3) bounds the caller's patience. */
 static int64_t patience_us(const struct exchange *e)
 {
@@ -253,6 +284,7 @@ enum verdict admit_exchange(struct exchange *e, struct refusal *refusal)
     }
     if (verdict == VERDICT_FORWARDED) {
         e->patience_us = patience_us(e);
+        verdict = dress(e, refusal);
     }
     if (verdict == VERDICT_FORWARDED && e->intercept) {
         order_keep_user(e);

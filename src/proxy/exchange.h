@@ -90,6 +90,8 @@ struct exchange {
     bool acquiring;
     enum parse_error bad_body; /* found while the first send was put together */
     unsigned redials;
+    unsigned retries;   /* sent again after an answer, or none */
+    unsigned throttled; /* answers that said to slow down */
     int64_t held_bytes;
     struct forecast forecast;
     int64_t patience_us;
@@ -104,6 +106,7 @@ struct exchange {
     struct mono turn_began;
     int64_t turns_waited_us;
     char *timing; /* Server-Timing line */
+    char *wanted; /* owned: the words of a refusal that are not always the same */
     struct mono arrived, released;
     struct wall arrived_wall;
     struct timer probe;   /* to find out whether a half-closed caller still listens */

@@ -16,9 +16,10 @@
 #include "base/mem.h"
 #include "proxy/access_log.h"
 #include "proxy/admit.h"
+#include "proxy/exchange_answer.h"
 #include "proxy/exchange_state.h"
 #include "proxy/part.h"
-#include "proxy/refusal.h"
+#include "proxy/feedback.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -32,22 +33,7 @@ static void go(struct exchange *e, struct mono now);
 static void end_tunnel(struct exchange *e, enum verdict verdict, const char *detail);
 static void reap_due(struct defer *defer)
 {
-    struct exchange *e = container_of(defer, struct exchange, reap);
-
-    message_free(e->request);
-    transfer_fini(&e->transfer);
-    if (e->relay != NULL) {
-        relay_fini(e->relay);
-        mem_free(e->relay);
-    }
-    part_forget(e);
-    mem_free(e->bucket_name);
-    mem_free(e->timing);
-    if (e->policy != NULL) {
-        policy_put(e->policy);
-    }
-    e->magic = 0;
-    mem_free(e);
+    exchange_free(container_of(defer, struct exchange, reap));
 }
 
 static void drop_upstream(struct exchange *e, bool reset)
@@ -107,23 +93,7 @@ static void over(struct exchange *e, enum after after)
 
 static void refuse(struct exchange *e, const struct refusal *refusal)
 {
-    struct conn *conn = e->caller->conn;
-    struct refusal full = *refusal;
-    struct buf answer = {0};
-    /* a refused CONNECT closes: what follows it may be meant for somebody else (RFC 9931) */
-    bool close = e->connect || !conn_request_done(conn) || !e->request->keep_alive || e->env->draining ||
-                 refusal->verdict == VERDICT_BAD_REQUEST || refusal->verdict == VERDICT_DRAINING;
-
-    if (e->policy != NULL) {
-        full.destination = e->bucket_name;
-    }
-    refusal_write(&answer, &full, close, slice_is(e->request->method, "HEAD"));
-    conn_send(conn, buf_ptr(&answer), buf_len(&answer));
-    buf_fini(&answer);
-    e->verdict = refusal->verdict;
-    e->verdict_word = refusal->word;
-    e->status = refusal_status(refusal);
-    over(e, close ? AFTER_FINISH : AFTER_NEXT);
+    over(e, exchange_send_refusal(e, refusal) ? AFTER_FINISH : AFTER_NEXT);
 }
 
 static void refuse_as(struct exchange *e, enum verdict verdict, const char *detail, int64_t retry_after_us)
@@ -135,11 +105,8 @@ static void refuse_as(struct exchange *e, enum verdict verdict, const char *deta
 
 static void refuse_upstream(struct exchange *e, enum upstream_error error, const char *detail)
 {
-    struct refusal refusal = refusal_of_upstream(error);
+    struct refusal refusal = exchange_upstream_refusal(e, error, detail);
 
-    e->detail = upstream_error_text(error);
-    log_line(LOG_DEBUG, "upstream_failed", LOG_STR("host", e->origin.host),
-             LOG_STR("why", detail != NULL ? detail : "-"), LOG_END);
     refuse(e, &refusal);
 }
 
@@ -166,15 +133,7 @@ static void go_intercept(struct exchange *e)
 
 static void answer_self(struct exchange *e)
 {
-    struct buf head = {0};
-    bool close = !conn_request_done(e->caller->conn) || !e->request->keep_alive || e->env->draining;
-
-    self_write(&head, close);
-    conn_send(e->caller->conn, buf_ptr(&head), buf_len(&head));
-    buf_fini(&head);
-    e->verdict = VERDICT_SELF;
-    e->status = 200;
-    over(e, close ? AFTER_FINISH : AFTER_NEXT);
+    over(e, exchange_send_self(e) ? AFTER_FINISH : AFTER_NEXT);
 }
 
 static void drop(struct exchange *e)
@@ -278,6 +237,10 @@ static void waiter_give_up(struct waiter *waiter, enum give_up why)
     must_be(e, EXCHANGE_MAGIC);
     if (e->state == EXCHANGE_TUNNEL) {
         end_tunnel(e, verdict, "a turn inside the tunnel");
+    } else if (why == GIVE_UP_PAUSED) {
+        struct refusal refusal = {.verdict = VERDICT_PAUSED, .retry_after_us = CLOCK_SECOND_US};
+        feedback_explain(e, &refusal);
+        refuse(e, &refusal);
     } else {
         refuse_as(e, verdict, detail, CLOCK_SECOND_US);
     }
@@ -294,6 +257,9 @@ static void enqueue(struct exchange *e)
         exchange_set_state(e, EXCHANGE_WAIT);
     } else {
         refusal.retry_after_us = e->forecast.retry_after_us > 0 ? e->forecast.retry_after_us : CLOCK_SECOND_US;
+        if (refusal.verdict == VERDICT_WAIT_TOO_LONG) {
+            feedback_explain(e, &refusal);
+        }
         refuse(e, &refusal);
     }
 }
@@ -328,12 +294,7 @@ static void h2_offered(void *arg)
     struct exchange *e = arg;
 
     must_be(e, EXCHANGE_MAGIC);
-    if (tunnels_first_h2(e->tunnels_of)) {
-        log_line(LOG_WARN, "tunnel_h2", LOG_STR("destination", e->bucket_name), LOG_STR("host", e->target.host),
-                 LOG_STR("meaning",
-                         "callers offer HTTP/2: several requests may share one turn, so the rate may be exceeded"),
-                 LOG_STR("cure", "HTTP/1.1 in the callers, or tunnel_h2 = refuse, or https = originate"), LOG_END);
-    }
+    exchange_warn_of_h2(e);
 }
 
 static void relay_ended(void *arg, enum relay_end how)
@@ -426,13 +387,31 @@ static void bad_body(struct exchange *e, enum parse_error error)
     over(e, AFTER_RESET);
 }
 
-static void set_timing(struct exchange *e)
+static bool answer_came(struct transfer *t, const struct message *response)
 {
-    if (e->env->conf->proxy.server_timing && e->timing == NULL) {
-        e->timing =
-            mem_printf("Server-Timing: sluice;dur=%.1f\r\n", (double)mono_diff(e->released, e->arrived) / 1000.0);
+    return feedback_take(container_of(t, struct exchange, transfer), response);
+}
+
+static void give_upstream_back(struct exchange *e)
+{
+    if (e->transfer.reusable) {
+        upstream_release(e->upstream);
+    } else {
+        upstream_close(e->upstream, false);
     }
-    e->transfer.extra = e->timing;
+    e->upstream = NULL;
+}
+
+/* To the head of the queue: a slot of its own for each attempt. */
+static void retry(struct exchange *e)
+{
+    give_upstream_back(e);
+    e->retries++;
+    e->counts->stats.retries++;
+    transfer_again(&e->transfer);
+    conn_read_body(e->caller->conn, false); /* of the next request, if any */
+    exchange_set_state(e, EXCHANGE_WAIT);
+    bucket_return(exchange_bucket(e), &e->waiter, mono_add(e->arrived, e->patience_us), false);
 }
 
 static void go_transfer(struct exchange *e)
@@ -440,6 +419,10 @@ static void go_transfer(struct exchange *e)
     struct transfer *t = &e->transfer;
 
     exchange_set_state(e, EXCHANGE_TRANSFER);
+    if (t->env == NULL) { /* the first time */
+        t->keep = e->paced && e->policy->feedback.retry != RETRY_NONE;
+        t->keep_body_bytes = e->policy->feedback.retry_body_max;
+    }
     t->env = &e->env->transfer;
     t->conn = e->caller->conn;
     t->upstream = e->upstream;
@@ -447,10 +430,11 @@ static void go_transfer(struct exchange *e)
     t->target = &e->target;
     t->policy = e->policy;
     t->on_end = transfer_ended;
+    t->on_answer = answer_came;
     t->must_close = e->env->draining;
     /* HTTP/2 is not spoken, so an offer of it is not passed on */
     t->upgrade = e->request->upgrade && e->request->minor == 1 && !message_has_token(e->request, "Upgrade", "h2c");
-    set_timing(e);
+    exchange_set_timing(e);
     if (!transfer_start(t)) {
         try_again(e);
     } else if (e->bad_body != PARSE_OK) {
@@ -509,12 +493,7 @@ static void go(struct exchange *e, struct mono now)
 
 static void transfer_done(struct exchange *e)
 {
-    if (e->transfer.reusable) {
-        upstream_release(e->upstream);
-    } else {
-        upstream_close(e->upstream, false);
-    }
-    e->upstream = NULL;
+    give_upstream_back(e);
     over(e, e->transfer.answer_close ? AFTER_FINISH : AFTER_NEXT);
 }
 
@@ -541,7 +520,14 @@ static void transfer_ended(struct transfer *t, enum transfer_end how)
         /* only a body that ends with the connection needs a reset to be seen as broken */
         over(e, t->answer_framing == FRAMING_UNTIL_CLOSE ? AFTER_RESET : AFTER_FINISH);
         return;
+    case TRANSFER_SWALLOWED:
+        retry(e);
+        return;
     case TRANSFER_UPSTREAM_CLOSED:
+        if (feedback_retries_unanswered(e)) {
+            retry(e);
+            return;
+        }
         refuse_as(e, VERDICT_UPSTREAM_CLOSED, "it may have seen the request, so it was not sent again", 0);
         return;
     case TRANSFER_BAD_RESPONSE:

@@ -1,9 +1,11 @@
-/* Which state may follow which, what a waiting exchange costs in memory, its way into the queue, and what is counted of
- * it. */
+/* Which state may follow which, what a waiting exchange costs in memory, its way into the queue, what is counted of it,
+ * and its end. */
 #include "proxy/exchange_state.h"
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "proxy/order.h"
+#include "proxy/part.h"
 
 static const char *state_names[] = {
 #define X(state, name) [EXCHANGE_##state] = name,
@@ -35,7 +37,8 @@ void exchange_hold_bytes(struct exchange *e, size_t bytes)
 
 static size_t waiting_bytes(const struct exchange *e)
 {
-    return e->request->head_bytes + e->request->fields_count * sizeof(struct field) + conn_input_bytes(e->caller->conn);
+    return e->request->head_bytes + e->request->fields_count * sizeof(struct field) + conn_input_bytes(e->caller->conn) +
+           buf_len(&e->transfer.kept);
 }
 
 static void count_state(struct destination_stats *stats, enum exchange_state state, int more)
@@ -81,6 +84,44 @@ enum verdict exchange_enter_queue(struct exchange *e)
 bool exchange_queue_is_heavy(const struct exchange *e, size_t more)
 {
     return e->env->queued_bytes + (int64_t)more > e->env->conf->proxy.max_queued_bytes;
+}
+
+void exchange_set_timing(struct exchange *e)
+{
+    if (e->env->conf->proxy.server_timing && e->timing == NULL) {
+        e->timing =
+            mem_printf("Server-Timing: sluice;dur=%.1f\r\n", (double)mono_diff(e->released, e->arrived) / 1000.0);
+    }
+    e->transfer.extra = e->timing;
+}
+
+void exchange_warn_of_h2(const struct exchange *e)
+{
+    if (tunnels_first_h2(e->tunnels_of)) {
+        log_line(LOG_WARN, "tunnel_h2", LOG_STR("destination", e->bucket_name), LOG_STR("host", e->target.host),
+                 LOG_STR("meaning",
+                         "callers offer HTTP/2: several requests may share one turn, so the rate may be exceeded"),
+                 LOG_STR("cure", "HTTP/1.1 in the callers, or tunnel_h2 = refuse, or https = originate"), LOG_END);
+    }
+}
+
+void exchange_free(struct exchange *e)
+{
+    message_free(e->request);
+    transfer_fini(&e->transfer);
+    if (e->relay != NULL) {
+        relay_fini(e->relay);
+        mem_free(e->relay);
+    }
+    part_forget(e);
+    mem_free(e->bucket_name);
+    mem_free(e->timing);
+    mem_free(e->wanted);
+    if (e->policy != NULL) {
+        policy_put(e->policy);
+    }
+    e->magic = 0;
+    mem_free(e);
 }
 
 void exchange_count_end(const struct exchange *e)

@@ -17,12 +17,16 @@
 #include <sys/socket.h>
 #include <time.h>
 
-enum { HIGH_WATER_BYTES = 65536 };
+enum { HIGH_WATER_BYTES = 65536, SWALLOW_BYTES = 65536 };
+#define SWALLOW_US CLOCK_SECOND_US
 
 static void timer_due(struct timer *timer, struct mono now);
 
 static void watch_clock(struct transfer *t)
 {
+    if (t->swallowing) {
+        return; /* its time runs already */
+    }
     int64_t us = t->first_byte.us != 0 ? t->policy->body_timeout_us : t->policy->response_timeout_us;
 
     timer_set(t->env->loop, &t->timer, mono_add(loop_now(t->env->loop), us), timer_due);
@@ -39,7 +43,8 @@ static void end(struct transfer *t, enum transfer_end how)
 /* It failed for a reason on the third party's side. */
 static void end_badly(struct transfer *t, enum transfer_end how)
 {
-    end(t, t->answer_begun ? TRANSFER_BROKEN_OFF : how);
+    t->reusable = t->reusable && !t->swallowing;
+    end(t, t->swallowing ? TRANSFER_SWALLOWED : t->answer_begun ? TRANSFER_BROKEN_OFF : how);
 }
 
 static void timer_due(struct timer *timer, struct mono now)
@@ -93,8 +98,44 @@ static void pass_on(struct transfer *t)
     watch(t);
 }
 
+/* The last `len` bytes put into to_upstream, of which `body` are the caller's. */
+static void keep(struct transfer *t, size_t len, size_t body)
+{
+    if (!t->keep) {
+        return;
+    }
+    t->kept_body_bytes += (int64_t)body;
+    if (t->kept_body_bytes > t->keep_body_bytes) {
+        t->keep = false;
+        buf_fini(&t->kept);
+        return;
+    }
+    buf_add(&t->kept, buf_ptr(&t->to_upstream) + buf_len(&t->to_upstream) - len, len);
+}
+
+bool transfer_can_repeat(const struct transfer *t)
+{
+    return t->keep && t->request_sent && !t->answer_begun;
+}
+
+void transfer_again(struct transfer *t)
+{
+    must(t->over && t->keep && !t->answer_begun);
+    parse_free(t->parse);
+    t->parse = NULL;
+    buf_fini(&t->to_upstream);
+    buf_add(&t->to_upstream, buf_ptr(&t->kept), buf_len(&t->kept));
+    t->over = t->swallowing = t->request_sent = t->sending_failed = t->reusable = t->reading = false;
+    t->first_byte.us = 0;
+    t->status = 0;
+    t->swallowed_bytes = 0;
+    t->again++;
+}
+
 void transfer_body(struct transfer *t, struct slice data)
 {
+    size_t before = buf_len(&t->to_upstream);
+
     if (t->sending_failed) {
         return; /* read and dropped, so that the caller gets to reading the answer */
     }
@@ -105,13 +146,16 @@ void transfer_body(struct transfer *t, struct slice data)
         buf_add(&t->to_upstream, data.ptr, data.len);
         write_chunk_tail(&t->to_upstream);
     }
+    keep(t, buf_len(&t->to_upstream) - before, data.len);
     pass_on(t);
 }
 
 void transfer_body_end(struct transfer *t, struct slice trailers)
 {
     if (t->request->framing == FRAMING_CHUNKED && !t->sending_failed) {
+        size_t before = buf_len(&t->to_upstream);
         write_last_chunk(&t->to_upstream, trailers);
+        keep(t, buf_len(&t->to_upstream) - before, trailers.len);
     }
     pass_on(t);
 }
@@ -138,6 +182,7 @@ static const struct upstream_ops ops = {.on_readable = on_readable, .on_writable
 static void gather_request(struct transfer *t)
 {
     write_request_head(&t->to_upstream, t->request, t->target, &t->env->via, t->upgrade);
+    keep(t, buf_len(&t->to_upstream), 0);
     if (!conn_request_done(t->conn) && conn_input_bytes(t->conn) > 0) {
         t->starting = true;
         conn_read_body(t->conn, true);
@@ -188,6 +233,9 @@ static void pass_interim(struct transfer *t, const struct message *response)
     struct response_form form = {.framing = FRAMING_NONE};
     struct buf head = {0};
 
+    if (response->status == 100 && t->again > 0) {
+        return; /* it heard that already */
+    }
     if (t->request->minor == 0) {
         return; /* HTTP/1.0 knows no interim responses (RFC 9110 section 15.2) */
     }
@@ -249,6 +297,26 @@ static void begin_answer(struct transfer *t, const struct message *response)
     buf_fini(&head);
     buf_fini(&extra);
     t->answer_begun = true;
+    t->keep = false;
+    buf_fini(&t->kept);
+}
+
+/* What comes now is read and dropped, so that the connection can be used again; but not for long. False when that is
+ * not worth it. */
+static bool swallow(struct transfer *t, const struct message *response)
+{
+    bool too_long = response->framing == FRAMING_UNTIL_CLOSE ||
+                    (response->framing == FRAMING_LENGTH && response->content_length > SWALLOW_BYTES);
+
+    t->swallowing = true;
+    t->status = response->status;
+    t->reusable = response->keep_alive && !too_long;
+    if (too_long) {
+        end(t, TRANSFER_SWALLOWED);
+        return false;
+    }
+    timer_set(t->env->loop, &t->timer, mono_add(loop_now(t->env->loop), SWALLOW_US), timer_due);
+    return true;
 }
 
 /* A head came: interim, upgrade or final. False when the transfer is over. */
@@ -261,6 +329,9 @@ static bool took_head(struct transfer *t, struct message *response, const char *
         rewrite_response(response, &t->rewrite);
     }
 
+    if (response->status >= 200 && t->on_answer != NULL && t->on_answer(t, response)) {
+        return swallow(t, response);
+    }
     if (response->status != 101) {
         (response->status < 200 ? pass_interim : begin_answer)(t, response);
         return true;
@@ -313,11 +384,26 @@ static void took_end(struct transfer *t, size_t left_over)
 }
 
 /* False when the transfer is over. */
+static bool swallowed(struct transfer *t, enum parse_event event, size_t len, size_t left_over)
+{
+    t->swallowed_bytes += len;
+    if (event != PARSE_END && t->swallowed_bytes <= SWALLOW_BYTES) {
+        return true;
+    }
+    t->reusable = t->reusable && event == PARSE_END && left_over == 0;
+    end(t, TRANSFER_SWALLOWED);
+    return false;
+}
+
+/* False when the transfer is over. */
 static bool took_event(struct transfer *t, enum parse_event event, struct slice data, const char *rest, size_t rest_len)
 {
     struct message *response;
     bool goes_on;
 
+    if (t->swallowing && (event == PARSE_DATA || event == PARSE_END)) {
+        return swallowed(t, event, data.len, rest_len);
+    }
     switch (event) {
     case PARSE_MORE:
         return true;
@@ -424,6 +510,7 @@ void transfer_caller_drained(struct transfer *t)
 
 void transfer_fini(struct transfer *t)
 {
+    buf_fini(&t->kept);
     timer_clear(&t->timer);
     parse_free(t->parse);
     t->parse = NULL;

@@ -19,6 +19,7 @@ enum transfer_end {
     TRANSFER_BAD_RESPONSE,    /* what it answered is not HTTP */
     TRANSFER_TIMEOUT,         /* it did not answer in time */
     TRANSFER_BROKEN_OFF,      /* it broke off, or stalled, after the answer had begun */
+    TRANSFER_SWALLOWED,       /* the answer was kept from the caller, as on_answer said */
 };
 
 /* Shared by all transfers of a loop. */
@@ -37,6 +38,10 @@ struct transfer {
     const struct target *target;
     const struct policy *policy;
     void (*on_end)(struct transfer *transfer, enum transfer_end how); /* from the loop; once */
+    /* Looks at the head of each final answer, before any of it goes to the caller. True: none of it shall. NULL = none. */
+    bool (*on_answer)(struct transfer *transfer, const struct message *response);
+    bool keep;              /* the request, for transfer_again(); a body of at most keep_body_bytes */
+    int64_t keep_body_bytes;
     struct rewrite rewrite; /* is_served NULL: the answer is passed on as it is */
     const char *extra;      /* more response lines, or NULL */
     bool must_close;        /* the caller's connection ends with this answer */
@@ -50,6 +55,11 @@ struct transfer {
     bool upgrade;      /* the request asked for one that is passed on */
     bool reading;
     bool over;
+    bool swallowing; /* on_answer said so */
+    unsigned again;  /* attempts after the first */
+    size_t swallowed_bytes;
+    int64_t kept_body_bytes;
+    struct buf kept; /* the whole request so far, as it was sent */
     unsigned status;
     int64_t real_cost; /* by policy->cost_answer; 0 = not said */
     enum framing answer_framing;
@@ -65,6 +75,10 @@ struct transfer {
 /* Sends the head and as much of the body as is here, in one send, on `upstream`. False: the connection was dead and no
  * byte left; it may be started again on another. */
 bool transfer_start(struct transfer *transfer) MUST_CHECK;
+/* The request is kept, and it was sent whole. */
+bool transfer_can_repeat(const struct transfer *transfer);
+/* After an end without an answer to the caller: transfer_start() on another connection sends the same request again. */
+void transfer_again(struct transfer *transfer);
 /* From the caller's connection. */
 void transfer_body(struct transfer *transfer, struct slice data);
 void transfer_body_end(struct transfer *transfer, struct slice trailers);

@@ -154,6 +154,9 @@ enum verdict verdict_of_give_up(enum give_up why, const char **detail)
     case GIVE_UP_REDIS_DOWN:
         *detail = "Redis is out of reach, and on_redis_down = reject";
         return VERDICT_REDIS_DOWN;
+    case GIVE_UP_PAUSED:
+        *detail = "the third party asked for a pause that this request can't wait for";
+        return VERDICT_PAUSED;
     case GIVE_UP_QUOTA:
         *detail = "it was used up while this request waited, and quota_action = reject";
         return VERDICT_QUOTA;

@@ -23,12 +23,16 @@
     X(QUOTA, "quota_used_up", 429, "http_request_denied", "A quota of this destination is used up")                    \
     X(COST, "cost_too_high", 400, "http_request_denied", "The request costs more than this destination ever allows")   \
     X(REDIS_DOWN, "redis_down", 503, "proxy_internal_error", "The fleet's coordination is out of reach")               \
+    X(PAUSED, "paused", 429, "http_request_denied", "The third party asked for a pause longer than the wait allows")    \
+    X(BANNED, "banned", 503, "http_request_denied", "The third party has banned us")                                   \
+    X(ERROR_BUDGET, "error_budget", 503, "http_request_denied", "The third party answered with too many errors")       \
     X(DENIED, "denied", 403, "http_request_denied", "This destination is not allowed")                                 \
     X(NOT_LISTED, "not_listed", 403, "http_request_denied", "This proxy does not serve this host directly")            \
     X(BAD_PORT, "bad_port", 403, "http_request_denied", "CONNECT to this port is not allowed")                         \
     X(CLIENT_DENIED, "client_denied", 403, "http_request_denied", "This client may not use this proxy")                \
     X(AUTH, "auth_required", 407, "http_request_denied", "Proxy credentials are missing or wrong")                     \
     X(BAD_REQUEST, "bad_request", 400, "http_request_error", "The request is not valid")                               \
+    X(HEADER_MISSING, "header_missing", 400, "http_request_error", "The request lacks a header field")                 \
     X(REQUEST_TIMEOUT, "request_timeout", 408, "http_request_error", "The request did not arrive in time")             \
     X(NO_TRACE, "no_trace", 405, "http_request_denied", "TRACE ends here")                                             \
     X(HTTPS_URL, "https_url", 501, "http_request_denied", "https:// can't be asked for in plain")                      \

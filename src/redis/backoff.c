@@ -13,11 +13,11 @@ static int64_t jittered(int64_t us)
     return us * 3 / 4 + (int64_t)((uint64_t)us / 2 * random / UINT32_MAX);
 }
 
-int64_t backoff_next_us(struct backoff *backoff)
+int64_t backoff_next_us(struct backoff *backoff, int64_t most_us)
 {
     int64_t us = backoff->last_us == 0 ? BACKOFF_MIN_US : backoff->last_us * 2;
 
-    backoff->last_us = us < BACKOFF_MAX_US ? us : BACKOFF_MAX_US;
+    backoff->last_us = us < most_us ? us : most_us;
     return jittered(backoff->last_us);
 }
 

@@ -6,10 +6,12 @@ struct flight *flight_new(struct link_call *call)
 {
     struct flight *flight = mem_zalloc(sizeof(*flight));
 
-    must(!call->in_flight && call->done != NULL);
-    flight->call = call;
-    call->in_flight = true;
-    call->answered = (struct mono){0};
+    if (call != NULL) {
+        must(!call->in_flight && call->done != NULL);
+        flight->call = call;
+        call->in_flight = true;
+        call->answered = (struct mono){0};
+    }
     return flight;
 }
 

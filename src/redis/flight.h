@@ -11,6 +11,7 @@ struct flight {
     const struct script *script; /* NULL: NOSCRIPT is the caller's business */
     struct command evalsha;      /* kept while NOSCRIPT may be answered by an EVAL */
     struct mono sent;
+    unsigned hops; /* how often another server took it over */
 };
 
 struct flights {
@@ -18,7 +19,7 @@ struct flights {
     struct flight *unsent;     /* the first whose bytes have not left; NULL for none */
 };
 
-/* In no list yet. */
+/* In no list yet. `call` NULL: nobody waits for the reply. */
 struct flight *flight_new(struct link_call *call);
 void flight_free(struct flight *flight);
 

@@ -31,26 +31,35 @@ static enum reply_kind kind_of(const char *code)
             return REPLY_CANT_SERVE;
         }
     }
+    if (strcmp(code, "MOVED") == 0 || strcmp(code, "ASK") == 0 || strcmp(code, "TRYAGAIN") == 0) {
+        return REPLY_ELSEWHERE;
+    }
     return strcmp(code, "NOSCRIPT") == 0 ? REPLY_NOSCRIPT : REPLY_ERROR;
 }
 
 enum reply_kind reply_judge(const struct redisReply *reply, char code[REPLY_CODE_BYTES])
 {
     static const char wrapper[] = "ERR Error running script";
+    static const char forbidden[] = "ERR The user executing the script can't"; /* run a command, access a key */
 
     code[0] = '\0';
     if (reply->type != REDIS_REPLY_ERROR) {
         return REPLY_FINE;
     }
     const char *text = reply->str;
+    if (strncmp(text, forbidden, sizeof(forbidden) - 1) == 0) {
+        memcpy(code, "NOPERM", sizeof("NOPERM"));
+        return REPLY_CANT_SERVE;
+    }
     if (strncmp(text, wrapper, sizeof(wrapper) - 1) == 0) {
         const char *inner = strstr(text, ": -");
         text = inner != NULL ? inner + 3 : text;
     }
     code_of(text, code);
     enum reply_kind kind = kind_of(code);
-    /* a NOSCRIPT from inside a script tells nothing about the script itself, which did run */
-    return kind == REPLY_NOSCRIPT && text != reply->str ? REPLY_ERROR : kind;
+    /* one from inside a script tells nothing about the script itself, which did run */
+    bool ran = text != reply->str && (kind == REPLY_NOSCRIPT || kind == REPLY_ELSEWHERE);
+    return ran ? REPLY_ERROR : kind;
 }
 
 bool reply_is_text(const struct redisReply *reply, const char *text)

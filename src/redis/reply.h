@@ -9,6 +9,8 @@ enum reply_kind {
     REPLY_FINE,       /* not an error */
     REPLY_ERROR,      /* an error that is the caller's business */
     REPLY_NOSCRIPT,   /* nothing ran: the server has lost the script */
+    REPLY_ELSEWHERE,  /* nothing ran: the key is on another server of the cluster, or on its way (MOVED, ASK, TRYAGAIN)
+                       */
     REPLY_CANT_SERVE, /* this server is of no use now */
 };
 

@@ -40,7 +40,7 @@ struct transport {
     const struct redis_conf *conf;
     const struct transport_ops *ops;
     void *arg;
-    SSL_CTX *tls; /* NULL without TLS, or without authorities to trust */
+    SSL_CTX *tls; /* NULL without TLS, or without the files for it */
     struct defer step;
 
     struct lookup *lookup; /* may outlast a dial */
@@ -54,6 +54,7 @@ struct transport {
     struct bufferevent *stream;
     SSL *ssl;              /* owned by stream */
     bool opened;           /* on_open was called */
+    bool heard;            /* bytes came */
     bool writable, shaken; /* recorded: connect() has ended, the stream is ready */
     bool gone;             /* recorded: failed or ended, for `why` */
     struct mono arrived;   /* when bytes came last */
@@ -109,8 +110,20 @@ static void bytes_came(struct bufferevent *stream, void *arg)
 
     (void)stream;
     must_be(transport, TRANSPORT_MAGIC);
+    transport->heard = true;
     transport->arrived = loop_now(transport->loop);
     wake(transport);
+}
+
+/* With TLS 1.3 our side of the handshake ends before the server has looked at our certificate; its alert may be lost in
+ * the reset that follows it. */
+static const char *hint(const struct transport *transport)
+{
+    if (transport->ssl == NULL || transport->heard) {
+        return "";
+    }
+    return transport->conf->client_cert == NULL ? "; does the server ask for a client certificate? (client_cert)"
+                                                : "; does the server trust the issuer of client_cert?";
 }
 
 static void stream_event(struct bufferevent *stream, short what, void *arg)
@@ -125,10 +138,11 @@ static void stream_event(struct bufferevent *stream, short what, void *arg)
     } else if (transport->ssl != NULL && !transport->shaken) {
         fail(transport, "TLS: %s", secure_why(transport->ssl, bufferevent_get_openssl_error(stream)));
     } else if (what & BEV_EVENT_EOF) {
-        fail(transport, "connection closed");
+        fail(transport, "connection closed%s", hint(transport));
     } else {
         unsigned long code = transport->ssl != NULL ? bufferevent_get_openssl_error(stream) : 0;
-        fail(transport, "connection lost: %s", code != 0 ? secure_why(transport->ssl, code) : strerror(error));
+        fail(transport, "connection lost: %s%s", code != 0 ? secure_why(transport->ssl, code) : strerror(error),
+             hint(transport));
     }
 }
 
@@ -316,7 +330,7 @@ static void step(struct defer *defer)
 
 /* ---- for the link ---- */
 
-struct transport *transport_new(struct loop *loop, const struct redis_conf *conf, const char *ca_file,
+struct transport *transport_new(struct loop *loop, const struct redis_conf *conf, SSL_CTX *tls,
                                 const struct transport_ops *ops, void *arg)
 {
     struct transport *transport = mem_zalloc(sizeof(*transport));
@@ -326,8 +340,9 @@ struct transport *transport_new(struct loop *loop, const struct redis_conf *conf
     transport->conf = conf;
     transport->ops = ops;
     transport->arg = arg;
-    if (conf->tls) {
-        transport->tls = secure_context(ca_file);
+    if (tls != NULL) {
+        must(SSL_CTX_up_ref(tls) == 1);
+        transport->tls = tls;
     }
     return transport;
 }
@@ -349,12 +364,21 @@ void transport_dial(struct transport *transport)
     must(!transport->resolving && transport->connecting == NULL && transport->stream == NULL && !transport->gone);
     transport->tried = 0;
     if (transport->conf->tls && transport->tls == NULL) {
-        fail(transport, "TLS: the file of authorities can't be used");
+        fail(transport, "TLS: ca_file, client_cert or client_key can't be used");
     } else if (transport->conf->unix_socket) {
         connect_unix(transport);
     } else {
         resolve(transport);
     }
+}
+
+void transport_forget(struct transport *transport)
+{
+    must_be(transport, TRANSPORT_MAGIC);
+    must(!transport->resolving && transport->connecting == NULL && transport->stream == NULL);
+    lookup_free(transport->lookup);
+    transport->lookup = NULL;
+    transport->addresses_count = transport->first = transport->tried = 0;
 }
 
 void transport_send(struct transport *transport, struct evbuffer *bytes)
@@ -386,7 +410,8 @@ void transport_close(struct transport *transport)
     transport->stream = NULL;
     transport->ssl = NULL;
     transport->tried = 0;
-    transport->resolving = transport->opened = transport->writable = transport->shaken = transport->gone = false;
+    transport->resolving = transport->heard = transport->opened = transport->writable = transport->shaken =
+        transport->gone = false;
     loop_defer_cancel(&transport->step);
 }
 

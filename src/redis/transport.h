@@ -5,6 +5,8 @@
 #include "base/loop.h"
 #include "conf/policy.h"
 
+#include <openssl/types.h>
+
 struct evbuffer;
 struct transport;
 
@@ -15,8 +17,8 @@ struct transport_ops {
     void (*on_gone)(void *arg, const char *why); /* closed already; valid during the call */
 };
 
-/* `conf` stays the caller's. `ca_file`: whom to trust with conf->tls, NULL for the system's authorities. */
-struct transport *transport_new(struct loop *loop, const struct redis_conf *conf, const char *ca_file,
+/* `conf` stays the caller's. `tls`: from secure_context(), or NULL; the transport keeps a reference. */
+struct transport *transport_new(struct loop *loop, const struct redis_conf *conf, SSL_CTX *tls,
                                 const struct transport_ops *ops, void *arg);
 void transport_free(struct transport *transport);
 /* Only while closed. on_open or on_gone follows; how long to wait for that is up to the caller. */
@@ -27,6 +29,8 @@ void transport_send(struct transport *transport, struct evbuffer *bytes);
 void transport_prefer(struct transport *transport);
 /* No effect while closed. */
 void transport_close(struct transport *transport);
+/* conf->host or port is another one now. Only while closed. */
+void transport_forget(struct transport *transport);
 /* What a dial waits for: "name lookup", "connect" or "TLS handshake". */
 const char *transport_waits_for(const struct transport *transport);
 

@@ -322,3 +322,15 @@ def test_three_replicas_share_the_rate(rig, pki, ca):
         caller.send(f"GET / HTTP/1.1\r\nHost: {caller.host}\r\n\r\n".encode())
     assert [caller.response().status for caller in callers] == [200] * 21
     assert most_in_window(origin.stamps(), 1.0) <= 10
+
+
+def test_a_third_partys_word_is_heard_and_fields_are_set_inside_an_intercepted_connect(rig, pki, ca):
+    origin = rig.add(TlsOrigin(pki.issue()))
+    answers = [ok(b"no", "Retry-After: 1", status="429 X")]
+    origin.fallback = lambda peer, _: peer.send(answers.pop() if answers else ok())
+    sluice = start(rig, pki, ca, origin, set_header="User-Agent: acme/1.0", retry="throttled")
+    caller = TlsCaller(sluice, origin, ca)
+    assert caller.get("/x", "User-Agent: mine").status == 200
+    first, second = origin.to("/x")
+    assert second.arrived - first.arrived >= 0.99
+    assert first.all("User-Agent") == second.all("User-Agent") == ["acme/1.0"]

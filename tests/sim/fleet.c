@@ -168,6 +168,13 @@ static struct policy *policy_of(const struct fleet_conf *conf)
 {
     struct policy *policy = policy_fixed(conf->count, conf->period_us);
 
+    policy->feedback = (struct feedback_conf){.on = conf->hears,
+                                              .pause_default_us = CLOCK_SECOND_US,
+                                              .pause_growth = 2,
+                                              .pause_max_us = 10 * CLOCK_SECOND_US,
+                                              .adapt = true,
+                                              .adapt_floor = 50,
+                                              .adapt_return_us = 4 * CLOCK_SECOND_US};
     policy->strict = conf->is_gap ? STRICT_GAP : STRICT_WINDOW;
     policy->max_wait_us = conf->period_us * 30 > 30 * CLOCK_SECOND_US ? conf->period_us * 30 : 30 * CLOCK_SECOND_US;
     if (conf->permits > 0) {
@@ -292,6 +299,9 @@ static void strike_replica(struct planned *planned)
         break;
     case FAULT_PAUSE:
         bucket_pause(bucket_of(replica), planned->amount);
+        break;
+    case FAULT_WORD:
+        bucket_told(bucket_of(replica), &(struct answer){TOLD_THROTTLED, loop_now(replica->loop), planned->amount, 0});
         break;
     default:
         storm(replica, planned->amount);

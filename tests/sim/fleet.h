@@ -10,6 +10,7 @@ struct fleet_conf {
     unsigned replicas;
     int64_t count, period_us; /* the limit */
     bool is_gap;
+    bool hears; /* feedback = on */
     int64_t for_us;
     double load;                /* offered, of the limit */
     double delay_us, jitter_us; /* to Redis, one way */
@@ -32,7 +33,8 @@ enum fault {
     FAULT_FLUSH,        /* data lost, the process stays */
     FAULT_STEP,         /* Redis' clock by `amount` us */
     FAULT_SLEW,         /* Redis' clock gains `amount` ppm */
-    FAULT_PAUSE,        /* the third party asks replica `who` to wait `amount` us */
+    FAULT_PAUSE,        /* an operator asks replica `who` to wait `amount` us */
+    FAULT_WORD,         /* the third party answers replica `who` that it shall; 0 = it doesn't say how long */
     FAULT_CANCEL_STORM, /* `amount` percent of the waiters of replica `who` leave */
 };
 

@@ -30,6 +30,7 @@ struct link {
     unsigned generation; /* of the server it reached */
     char run_id[41];
     bool is_cut, is_free;
+    struct link *moved_to;
     int64_t last_us[2]; /* latest delivery, there and back: TCP keeps the order */
     TAILQ_HEAD(message_list, message) flight;
     struct {
@@ -301,6 +302,34 @@ void link_cut(struct link *link, bool is_cut)
     link->is_cut = is_cut;
 }
 
+static void moved_in_loop(void *arg)
+{
+    struct link *link = arg;
+
+    for (unsigned i = 0; i < link->listeners_count; i++) {
+        if (link->listeners[i].ops->on_moved != NULL) {
+            link->listeners[i].ops->on_moved(link->listeners[i].arg);
+        }
+    }
+}
+
+/* Who began to listen while it was up is the last. */
+static void late_in_loop(void *arg)
+{
+    struct link *link = arg;
+    unsigned last = link->listeners_count - 1;
+
+    if (link->state == LINK_UP) {
+        link->listeners[last].ops->on_up(link->listeners[last].arg, link->run_id);
+    }
+}
+
+void link_move(struct link *link, struct link *to)
+{
+    link->moved_to = to;
+    loop_deliver(link->loop, moved_in_loop, link);
+}
+
 /* The memory stays until the world ends: messages under way point at it. */
 void link_free(struct link *link)
 {
@@ -312,6 +341,9 @@ void link_listen(struct link *link, const struct link_ops *ops, void *arg)
     must(link->listeners_count < LISTENERS_MAX);
     link->listeners[link->listeners_count].ops = ops;
     link->listeners[link->listeners_count++].arg = arg;
+    if (link->state == LINK_UP) {
+        loop_deliver(link->loop, late_in_loop, link);
+    }
 }
 
 void link_start(struct link *link)
@@ -322,6 +354,12 @@ void link_start(struct link *link)
 enum link_state link_state(const struct link *link)
 {
     return link->state;
+}
+
+struct link *link_for(struct link *link, const char *key)
+{
+    (void)key;
+    return link->moved_to != NULL ? link->moved_to : link;
 }
 
 const char *link_run_id(const struct link *link)

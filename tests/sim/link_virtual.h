@@ -30,6 +30,8 @@ struct link_conditions {
 };
 struct link *link_virtual(struct loop *loop, struct server *server, const struct link_conditions *conditions);
 void link_set_conditions(struct link *link, const struct link_conditions *conditions);
+/* All keys are on the server of `to` from now on, as in a cluster; NULL: on this link's own again. */
+void link_move(struct link *link, struct link *to);
 /* Cut: everything sent either way vanishes. */
 void link_cut(struct link *link, bool is_cut);
 

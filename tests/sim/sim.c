@@ -99,6 +99,12 @@ static void fault_pause(struct fleet *fleet)
 {
     fleet_fault(fleet, 20 * S, FAULT_PAUSE, 1, 5 * S);
 }
+static void fault_words(struct fleet *fleet)
+{
+    fleet_fault(fleet, 15 * S, FAULT_WORD, 1, 3 * S);
+    fleet_fault(fleet, 30 * S, FAULT_WORD, 2, 0);
+    fleet_fault(fleet, 31 * S + 200 * MS, FAULT_WORD, 0, 0);
+}
 static void fault_storms(struct fleet *fleet)
 {
     for (int64_t at = 5; at < 58; at += 4) {
@@ -152,6 +158,7 @@ static const struct scenario scenarios[] = {
     {"cut-off", {.replicas = 3}, fault_cut, 0.95},
     {"cut-off-reserve", {.permits = 1, .replicas_max = 3}, fault_cut, 0.60},
     {"pause", {.replicas = 3}, fault_pause, 0.85},
+    {"words", {.replicas = 3, .hears = true}, fault_words, 0.70},
 };
 enum { SCENARIOS = sizeof(scenarios) / sizeof(scenarios[0]) };
 
@@ -208,6 +215,7 @@ static struct fleet_conf random_conf(struct world *dice)
     conf.patience_us = (int64_t)PICK(dice, 0, S, 5 * S);
     conf.dial_us = (int64_t)PICK(dice, 0, 0, 5 * MS, 100 * MS);
     conf.lost_p = PICK(dice, 0, 0, 0.002);
+    conf.hears = PICK(dice, 0, 1) > 0;
     if (PICK(dice, 0, 0, 0, 1) > 0) {
         conf.permits = 1;
         conf.replicas_max = 16;
@@ -251,7 +259,8 @@ static void random_fault(struct fleet *fleet, struct world *dice, unsigned repli
                     (int64_t)(PICK(dice, -1, 1) * PICK(dice, 2 * MS, 20 * MS, 100 * MS, 500 * MS, 1.5 * S, 5 * S)));
         break;
     case 9:
-        fleet_fault(fleet, *at, FAULT_PAUSE, who, (int64_t)world_uniform(dice, 200 * MS, 3 * S));
+        fleet_fault(fleet, *at, world_random(dice) % 2 == 0 ? FAULT_PAUSE : FAULT_WORD, who,
+                    (int64_t)world_uniform(dice, 200 * MS, 3 * S));
         break;
     case 10:
         fleet_fault(fleet, *at, FAULT_CANCEL_STORM, who, (int64_t)world_uniform(dice, 10, 100));

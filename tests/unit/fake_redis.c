@@ -247,7 +247,7 @@ struct fake *fake_new(void)
     return fake;
 }
 
-static const struct link_ops ops = {went_up, went_down};
+static const struct link_ops ops = {.on_up = went_up, .on_down = went_down};
 
 void fake_start(struct fake *fake)
 {

@@ -67,7 +67,7 @@ static void on_down(void *arg, const char *why)
 
 void redis_server_open(struct redis_server *server, const struct script *const *scripts, unsigned count)
 {
-    static const struct link_ops events = {on_up, on_down};
+    static const struct link_ops events = {.on_up = on_up, .on_down = on_down};
 
     *server = (struct redis_server){.loop = loop_new()};
     snprintf(server->directory, sizeof(server->directory), "/tmp/sluice_redis.XXXXXX");

@@ -1,4 +1,4 @@
-/* links: tests/unit/conf_expect.c src/conf/keys.c src/conf/report.c src/conf/reader.c src/conf/draft.c src/conf/value.c src/conf/parts.c src/conf/routes.c src/conf/apply.c src/conf/rate.c src/conf/order.c src/conf/list.c src/conf/url.c src/conf/hosts.c src/conf/policy.c src/conf/route.c src/conf/check.c src/conf/inbound.c src/conf/inbound_value.c src/conf/load.c src/conf/dump.c src/conf/describe.c src/base/str.c src/base/mem.c src/base/err.c src/base/addr.c src/base/buf.c src/base/must.c */
+/* links: tests/unit/conf_expect.c src/conf/ src/base/str.c src/base/mem.c src/base/err.c src/base/addr.c src/base/buf.c src/base/must.c */
 #include "base/mem.h"
 #include "conf_expect.h"
 
@@ -273,6 +273,54 @@ START_TEST(redis_urls_are_taken_apart)
 }
 END_TEST
 
+START_TEST(redis_urls_of_several_servers_are_taken_apart)
+{
+    struct conf *conf = load_url("sentinel://u:p@s1,s2:5000,[::1]:5001/my-master_1/3");
+    ck_assert_int_eq(conf->redis.kind, REDIS_SENTINEL);
+    ck_assert_uint_eq(conf->redis.hosts_count, 3);
+    ck_assert_str_eq(conf->redis.hosts[0].host, "s1");
+    ck_assert_uint_eq(conf->redis.hosts[0].port, 26379);
+    ck_assert_uint_eq(conf->redis.hosts[1].port, 5000);
+    ck_assert_str_eq(conf->redis.hosts[2].host, "::1");
+    ck_assert_str_eq(conf->redis.master, "my-master_1");
+    ck_assert_int_eq(conf->redis.database, 3);
+    ck_assert(!conf->redis.tls);
+    ck_assert_str_eq(conf->redis.url, "sentinel://u:***@s1:26379,s2:5000,[::1]:5001/my-master_1/3");
+    conf_free(conf);
+
+    conf = load_url("clusters://:p@a,b:7001");
+    ck_assert_int_eq(conf->redis.kind, REDIS_CLUSTER);
+    ck_assert(conf->redis.tls);
+    ck_assert_uint_eq(conf->redis.hosts[0].port, 6379);
+    ck_assert_uint_eq(conf->redis.hosts[1].port, 7001);
+    ck_assert_str_eq(conf->redis.url, "clusters://:***@a:6379,b:7001");
+    conf_free(conf);
+
+    conf = load_url("sentinels://h/m");
+    ck_assert(conf->redis.tls);
+    ck_assert_str_eq(conf->redis.url, "sentinels://h:26379/m/0");
+    conf_free(conf);
+}
+END_TEST
+
+START_TEST(a_copy_of_redis_settings_has_everything_of_its_own)
+{
+    struct conf *conf = conf_load_good("[redis]\nurl = sentinels://u:p@s1,s2/m\nca_file = /ca\nclient_cert = /c\n");
+    struct redis_conf copy;
+
+    redis_conf_copy(&copy, &conf->redis);
+    conf_free(conf);
+    ck_assert_str_eq(copy.hosts[1].host, "s2");
+    ck_assert_str_eq(copy.master, "m");
+    ck_assert_str_eq(copy.password, "p");
+    ck_assert_str_eq(copy.ca_file, "/ca");
+    ck_assert_str_eq(copy.client_cert, "/c");
+    ck_assert_ptr_null(copy.sentinel_password);
+    redis_conf_fini(&copy);
+    ck_assert_ptr_null(copy.password);
+}
+END_TEST
+
 START_TEST(settings_of_redis_before_its_url_are_kept)
 {
     struct conf *conf = conf_load_good("[redis]\nprefix = p\ntimeout = 50ms\nurl = redis://h\nconnect_timeout = 3s\n");
@@ -289,7 +337,8 @@ START_TEST(redis_urls_that_are_wrong_are_refused_without_showing_them)
     static const struct {
         const char *url, *reason;
     } cases[] = {
-        {"http://h", "neither redis://HOST, rediss://HOST nor unix:/PATH"},
+        {"http://h",
+         "neither redis://HOST, rediss://HOST, unix:/PATH, sentinel://HOST,HOST/NAME nor cluster://HOST,HOST"},
         {"${REDIS_URL}", "variables of the environment are not filled in here"},
         {"redis://", "the host is missing"},
         {"redis://:6379", "the host is missing or not a name or address"},
@@ -305,6 +354,17 @@ START_TEST(redis_urls_that_are_wrong_are_refused_without_showing_them)
         {"redis://[", "the host is not an IPv6 address in brackets"},
         {"redis://h/x", "what follows the / is not a database from 0 to 65535"},
         {"redis://h/0?x=1", "what follows the / is not a database from 0 to 65535"},
+        {"redis://a,b", "several hosts: write sentinel://HOST,HOST/NAME or cluster://HOST,HOST"},
+        {"sentinel://", "the host is missing"},
+        {"sentinel://a,b", "the primary's name, as the sentinels know it, is missing"},
+        {"sentinel://a,b/na me", "the primary's name, as the sentinels know it, is missing"},
+        {"sentinel://a,b/m/x", "what follows the / is not a database from 0 to 65535"},
+        {"sentinel://secret@a/m", "what stands before @ is user:password or :password"},
+        {"sentinel://a,,b/m", "the host is missing or not a name or address"},
+        {"cluster://a/1", "a cluster has no databases: nothing follows the hosts"},
+        {"cluster://1,2,3,4,5,6,7,8,9,a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q,r,s,t,u,v,w,x,y", "more than 32 hosts"},
+        {"sentinel:/a/m", "neither redis://HOST, rediss://HOST, unix:/PATH, sentinel://HOST,HOST/NAME nor "
+                          "cluster://HOST,HOST; did you mean sentinel?"},
         {"unix:relative", "unix: is followed by an absolute path"},
         {"unix:/", "unix: is followed by an absolute path"},
     };
@@ -395,6 +455,8 @@ static TCase *values_case(void)
     tcase_add_test(values, names_too_long_for_dns_are_refused);
     tcase_add_test(values, a_private_address_is_a_rule_only_where_it_may_be_connected_to);
     tcase_add_test(values, redis_urls_are_taken_apart);
+    tcase_add_test(values, redis_urls_of_several_servers_are_taken_apart);
+    tcase_add_test(values, a_copy_of_redis_settings_has_everything_of_its_own);
     tcase_add_test(values, settings_of_redis_before_its_url_are_kept);
     tcase_add_test(values, redis_urls_that_are_wrong_are_refused_without_showing_them);
     tcase_add_test(values, contradictions_are_refused_where_they_are_written);

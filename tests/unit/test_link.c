@@ -1,4 +1,4 @@
-/* links: tests/unit/fake_redis.c src/redis/link.c src/redis/flight.c src/redis/backoff.c src/redis/hello.c src/redis/resp.c src/redis/reply.c src/redis/script.c src/redis/command.c src/redis/transport.c src/redis/lookup.c src/redis/secure.c src/base/addr.c src/base/str.c src/base/mem.c src/base/must.c src/base/loop.c src/base/clock.c src/base/histogram.c */
+/* links: tests/unit/fake_redis.c src/redis/link.c src/redis/node.c src/redis/cluster.c src/redis/slotmap.c src/redis/sentinel.c src/redis/inquiry.c src/conf/redis_conf.c src/redis/flight.c src/redis/backoff.c src/redis/hello.c src/redis/resp.c src/redis/reply.c src/redis/script.c src/redis/command.c src/redis/transport.c src/redis/lookup.c src/redis/secure.c src/base/addr.c src/base/str.c src/base/mem.c src/base/must.c src/base/loop.c src/base/clock.c src/base/histogram.c src/base/err.c */
 #include "fake_redis.h"
 
 #include "base/mem.h"
@@ -313,7 +313,7 @@ static void late_down(void *arg, const char *why)
 
 START_TEST(a_late_listener_is_told_from_the_loop)
 {
-    static const struct link_ops late = {late_up, late_down};
+    static const struct link_ops late = {.on_up = late_up, .on_down = late_down};
     late_ups = late_downs = 0;
     start_up();
     link_listen(fake->link, &late, NULL);
@@ -335,14 +335,14 @@ START_TEST(backoff_doubles_to_two_seconds_and_strays_by_a_quarter)
     for (int round = 0; round < 200; round++) {
         struct backoff backoff = {0};
         for (int i = 0; i < 8; i++) {
-            int64_t us = backoff_next_us(&backoff);
+            int64_t us = backoff_next_us(&backoff, BACKOFF_MAX_US);
             ck_assert_int_ge(us, plain_ms[i] * 750);
             ck_assert_int_le(us, plain_ms[i] * 1250);
             low = i == 0 && us < low ? us : low;
             high = i == 0 && us > high ? us : high;
         }
         backoff_reset(&backoff);
-        ck_assert_int_le(backoff_next_us(&backoff), 62500);
+        ck_assert_int_le(backoff_next_us(&backoff, BACKOFF_MAX_US), 62500);
     }
     ck_assert_int_lt(low, 42000);
     ck_assert_int_gt(high, 58000);

@@ -1,4 +1,4 @@
-/* links: tests/unit/fake_redis.c src/redis/link.c src/redis/flight.c src/redis/backoff.c src/redis/hello.c src/redis/resp.c src/redis/reply.c src/redis/script.c src/redis/command.c src/redis/transport.c src/redis/lookup.c src/redis/secure.c src/base/addr.c src/base/str.c src/base/mem.c src/base/must.c src/base/loop.c src/base/clock.c src/base/histogram.c */
+/* links: tests/unit/fake_redis.c src/redis/link.c src/redis/node.c src/redis/cluster.c src/redis/slotmap.c src/redis/sentinel.c src/redis/inquiry.c src/conf/redis_conf.c src/redis/flight.c src/redis/backoff.c src/redis/hello.c src/redis/resp.c src/redis/reply.c src/redis/script.c src/redis/command.c src/redis/transport.c src/redis/lookup.c src/redis/secure.c src/base/addr.c src/base/str.c src/base/mem.c src/base/must.c src/base/loop.c src/base/clock.c src/base/histogram.c src/base/err.c */
 /* The link and everything that can go wrong on a connection. */
 #include "fake_redis.h"
 
@@ -389,6 +389,24 @@ START_TEST(backoff_grows_while_connections_are_of_no_use)
 }
 END_TEST
 
+/* The pacer's TIME is answered by a server that can't write, every second and after every reconnect. */
+START_TEST(backoff_grows_while_a_server_answers_some_calls_and_cannot_serve_others)
+{
+    fake_start(fake);
+    for (int i = 0; i < 5; i++) {
+        fake_until(fake, fake->ups == i + 1);
+        ck_assert(fake_eval(fake, 2 * i) && fake_eval(fake, 2 * i + 1));
+        fake_until(fake, fake->commands_count == 2 * (i + 1));
+        fake_say(fake, "+ok\r\n-OOM command not allowed\r\n");
+        fake_until(fake, fake->downs == i + 1);
+        ck_assert(!fake->calls[2 * i].lost && fake->calls[2 * i + 1].lost);
+    }
+    fake_until(fake, fake->accepted == 6);
+    ck_assert_int_ge(mono_diff(fake->accepted_at[5], fake->accepted_at[4]), 600 * CLOCK_MS_US);
+    ck_assert_int_eq(fake->logged_down, 1);
+}
+END_TEST
+
 START_TEST(a_server_that_comes_back_as_another_is_told)
 {
     start_up();
@@ -435,6 +453,7 @@ static void add_losses(TCase *tc)
     ADD(retries_are_spaced_by_a_growing_backoff);
     ADD(backoff_starts_anew_after_a_connection_that_was_of_use);
     ADD(backoff_grows_while_connections_are_of_no_use);
+    ADD(backoff_grows_while_a_server_answers_some_calls_and_cannot_serve_others);
     ADD(a_server_that_comes_back_as_another_is_told);
     ADD(a_link_may_be_freed_with_calls_in_flight);
 }

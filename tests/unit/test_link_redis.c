@@ -1,9 +1,10 @@
-/* links: tests/unit/fake_redis.c src/redis/link.c src/redis/flight.c src/redis/backoff.c src/redis/hello.c src/redis/resp.c src/redis/reply.c src/redis/script.c src/redis/command.c src/redis/transport.c src/redis/lookup.c src/redis/secure.c src/base/addr.c src/base/str.c src/base/mem.c src/base/must.c src/base/loop.c src/base/clock.c src/base/histogram.c */
+/* links: tests/unit/fake_redis.c src/redis/link.c src/redis/node.c src/redis/cluster.c src/redis/slotmap.c src/redis/sentinel.c src/redis/inquiry.c src/conf/redis_conf.c src/redis/flight.c src/redis/backoff.c src/redis/hello.c src/redis/resp.c src/redis/reply.c src/redis/script.c src/redis/command.c src/redis/transport.c src/redis/lookup.c src/redis/secure.c src/base/addr.c src/base/str.c src/base/mem.c src/base/must.c src/base/loop.c src/base/clock.c src/base/histogram.c src/base/err.c */
 /* The link and a real redis-server, a child of each test. Skipped where there is none. */
 #include "fake_redis.h"
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "redis/secure.h"
 #include "redis/transport.h"
 
 #include <event2/buffer.h>
@@ -349,8 +350,14 @@ static const struct transport_ops stream_ops = {stream_opened, stream_bytes, str
 /* Dials `host` trusting `ca_file`, says PING and QUIT, and waits for the end. */
 static void talk(struct stream *stream, const char *host, const char *ca_file)
 {
+    char why[SECURE_WHY_BYTES];
+    struct redis_conf conf = {.tls = true, .ca_file = mem_strdup(ca_file)};
+    SSL_CTX *tls = secure_context(&conf, why);
+
+    mem_free(conf.ca_file);
     set_host(host);
-    stream->transport = transport_new(fake->loop, &fake->conf, ca_file, &stream_ops, stream);
+    stream->transport = transport_new(fake->loop, &fake->conf, tls, &stream_ops, stream);
+    SSL_CTX_free(tls);
     transport_dial(stream->transport);
     fake_until(fake, stream->gone == 1);
     transport_free(stream->transport);
@@ -396,7 +403,7 @@ START_TEST(a_missing_file_of_authorities_is_named)
     fake->conf.unix_socket = false;
     fake->conf.tls = true;
     talk(&stream, "127.0.0.1", "/does/not/exist.pem");
-    ck_assert_str_eq(stream.why, "TLS: the file of authorities can't be used");
+    ck_assert_str_eq(stream.why, "TLS: ca_file, client_cert or client_key can't be used");
     fake_start(fake);
 }
 END_TEST

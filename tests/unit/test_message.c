@@ -71,6 +71,49 @@ START_TEST(a_message_without_fields_has_none)
 }
 END_TEST
 
+START_TEST(a_field_is_set_in_the_place_of_the_first_or_at_the_end)
+{
+    struct message *m = message_of(lines, 4);
+
+    message_set_field(m, "x-LIST", "six");
+    ck_assert_uint_eq(m->fields_count, 3);
+    ck_assert(slice_is(m->fields[1].name, "x-LIST") && slice_is(m->fields[1].value, "six"));
+    ck_assert(slice_is(m->fields[2].value, "b"));
+    message_set_field(m, "New", "7");
+    ck_assert_uint_eq(m->fields_count, 4);
+    ck_assert(slice_is(m->fields[3].value, "7"));
+    message_free(m);
+}
+END_TEST
+
+START_TEST(a_field_that_was_set_is_told_from_those_that_came)
+{
+    struct message *m = message_of(lines, 1);
+
+    mem_free(m->head);
+    m->head = mem_strdup("Accept: a");
+    m->head_bytes = 9;
+    m->fields[0] = (struct field){{m->head, 6}, {NULL, 0}};
+    message_set_field(m, "B", "b");
+    ck_assert(!message_is_ours(m, &m->fields[0]));
+    ck_assert(message_is_ours(m, &m->fields[1]));
+    message_free(m);
+}
+END_TEST
+
+START_TEST(every_field_of_a_dropped_name_goes)
+{
+    struct message *m = message_of(lines, 4);
+
+    message_drop_field(m, "accept");
+    ck_assert_uint_eq(m->fields_count, 2);
+    ck_assert(slice_is(m->fields[1].value, "five"));
+    message_drop_field(m, "none");
+    ck_assert_uint_eq(m->fields_count, 2);
+    message_free(m);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("message");
@@ -82,6 +125,9 @@ int main(void)
     tcase_add_test(tc, tokens_are_looked_for_in_all_fields_of_the_name);
     tcase_add_test(tc, a_comma_in_quotes_separates_nothing);
     tcase_add_test(tc, a_message_without_fields_has_none);
+    tcase_add_test(tc, a_field_is_set_in_the_place_of_the_first_or_at_the_end);
+    tcase_add_test(tc, a_field_that_was_set_is_told_from_those_that_came);
+    tcase_add_test(tc, every_field_of_a_dropped_name_goes);
     suite_add_tcase(suite, tc);
     srunner_run_all(runner, CK_NORMAL);
     failed = srunner_ntests_failed(runner);

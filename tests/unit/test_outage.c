@@ -1,4 +1,4 @@
-/* links: src/outbound/outbound.c src/outbound/bucket.c src/outbound/pacer.c src/outbound/hand.c src/outbound/queue.c src/outbound/line.c src/outbound/meter.c src/outbound/slot.c src/outbound/quota.c src/outbound/slots.c src/outbound/slots_local.c src/outbound/window.c src/outbound/fallback.c src/outbound/rtt.c src/outbound/grant.c src/outbound/slots_redis.c src/outbound/slots_asker.c src/outbound/reserve_words.c src/lua/fly.lua src/lua/charge.lua src/lua/reserve.lua src/lua/settle.lua src/lua/pause.lua src/lua/members.lua src/conf/policy.c src/base/mem.c src/base/must.c src/base/str.c tests/sim/loop_virtual.c tests/sim/policy_fixed.c tests/sim/log_quiet.c tests/sim/link_virtual.c tests/sim/fake_redis.c tests/sim/fake_commands.c src/outbound/tally.c src/base/histogram.c */
+/* links: src/outbound/ src/lua/word.lua src/lua/fly.lua src/lua/charge.lua src/lua/reserve.lua src/lua/settle.lua src/lua/pause.lua src/lua/members.lua src/conf/policy.c src/conf/feedback.c src/base/mem.c src/base/must.c src/base/str.c tests/sim/loop_virtual.c tests/sim/policy_fixed.c tests/sim/log_quiet.c tests/sim/link_virtual.c tests/sim/fake_redis.c tests/sim/fake_commands.c src/base/histogram.c */
 /* One replica and a Redis that comes, goes, and answers nonsense, in virtual time. */
 #include "../sim/link_virtual.h"
 #include "../sim/log_quiet.h"
@@ -85,7 +85,9 @@ static void teardown(void)
     for (int i = 0; i < GUESTS; i++) {
         bucket_cancel(&guests[i].waiter);
     }
-    outbound_free(outbound);
+    if (outbound != NULL) {
+        outbound_free(outbound);
+    }
     link_free(link);
     loop_kill(loop);
     pass(60 * CLOCK_SECOND_US);
@@ -331,6 +333,79 @@ START_TEST(a_slow_link_is_used_with_wider_spacing)
 }
 END_TEST
 
+/* ---- another server of a cluster ---- */
+
+/* Ten waiters a second; the bucket goes to a server whose clock is `skew_us` off, with its keys, and back. */
+static void move_to_another_clock(int64_t skew_us)
+{
+    const struct link_conditions conditions = {.delay_us = 500};
+    const int64_t quarantine_us = policy->horizon_us + policy_interval_us(policy);
+    struct server other;
+
+    server_init(&other, world);
+    other.run_id[0] = 'f';
+    other.clock_us += skew_us;
+    struct link *away = link_virtual(loop, &other, &conditions);
+    link_start(away);
+    begin_and_settle();
+    enter_many(40);
+    for (int i = 0; i < 2; i++) {
+        pass(CLOCK_SECOND_US);
+        unsigned before = released();
+        struct server *from = i == 0 ? &server : &other, *to = i == 0 ? &other : &server;
+        fake_redis_load(to->redis, fake_redis_copy(from->redis));
+        link_move(link, i == 0 ? away : NULL);
+        pass(quarantine_us - 10 * CLOCK_MS_US);
+        ck_assert_uint_le(released() - before, 2); /* what was in hand */
+        pass(CLOCK_SECOND_US);
+        ck_assert_uint_ge(released() - before, 9);
+    }
+    pass(5 * CLOCK_SECOND_US);
+    ck_assert_uint_eq(released(), 40);
+    ck_assert_uint_le(stats().most_in_window, 10);
+    outbound_free(outbound);
+    outbound = NULL;
+    link_free(away);
+    pass(60 * CLOCK_SECOND_US);
+    mem_free(away);
+    server_fini(&other);
+}
+
+static const int64_t skews[] = {
+    0, 3 * CLOCK_MS_US, 400 * CLOCK_MS_US, -400 * CLOCK_MS_US, 7 * CLOCK_SECOND_US, -30 * CLOCK_SECOND_US};
+
+START_TEST(a_bucket_that_moves_to_another_server_waits_out_what_the_old_one_granted)
+{
+    move_to_another_clock(skews[_i]);
+}
+END_TEST
+
+START_TEST(a_call_under_way_when_its_bucket_moves_is_lost_and_asked_anew)
+{
+    const struct link_conditions conditions = {.delay_us = 500}, slow = {.delay_us = 20000};
+    struct server other;
+
+    server_init(&other, world);
+    other.run_id[0] = 'f';
+    struct link *away = link_virtual(loop, &other, &conditions);
+    link_start(away);
+    link_set_conditions(link, &slow);
+    begin_and_settle();
+    enter_many(1);
+    pass(10 * CLOCK_MS_US); /* asked, on its way */
+    link_move(link, away);
+    pass(2 * CLOCK_SECOND_US);
+    ck_assert_uint_eq(released(), 1);
+    ck_assert_int_ge(guests[0].released_us, 4 * CLOCK_SECOND_US);
+    outbound_free(outbound);
+    outbound = NULL;
+    link_free(away);
+    pass(60 * CLOCK_SECOND_US);
+    mem_free(away);
+    server_fini(&other);
+}
+END_TEST
+
 /* ---- replies nobody should send ---- */
 
 static struct redisReply numbers[11], *elements[11], reply_of_numbers;
@@ -417,12 +492,15 @@ int main(void)
         a_replica_that_is_cut_off_notices_and_comes_back,
         a_slow_link_is_used_with_wider_spacing,
         a_bucket_spoilt_by_hand_stops_nothing_but_itself_for_a_moment,
+        a_call_under_way_when_its_bucket_moves_is_lost_and_asked_anew,
     };
 
     tcase_add_checked_fixture(fleet, setup, teardown);
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
         tcase_add_test(fleet, tests[i]);
     }
+    tcase_add_loop_test(fleet, a_bucket_that_moves_to_another_server_waits_out_what_the_old_one_granted, 0,
+                        sizeof(skews) / sizeof(skews[0]));
     tcase_add_test(replies, only_an_answer_to_the_question_is_taken);
     suite_add_tcase(suite, fleet);
     suite_add_tcase(suite, replies);
