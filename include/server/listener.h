@@ -23,6 +23,8 @@ bool listener_is_for(const struct listener *listener, const struct addr *address
 bool listener_is_shared(const struct listener *listener);
 /* How often accepting failed for want of descriptors or memory. */
 uint64_t listener_starved(const struct listener *listener);
+/* Callers who come from now on go to the process that began to listen there after us, if there is one. */
+void listener_point_away(struct listener *listener);
 /* Accepts who has been let in by the kernel already, so that closing the socket turns nobody away. */
 void listener_finish(struct listener *listener);
 void listener_free(struct listener *listener);

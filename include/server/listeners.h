@@ -25,7 +25,10 @@ void listeners_abandon(struct listeners *listeners);
 /* `told` (NULL: nobody) hears of each that was opened or, with `opened` false, is closed now. */
 typedef void listeners_told(void *arg, void *tag, const struct listener *listener, bool opened);
 void listeners_commit(struct listeners *listeners, listeners_told *told);
-/* Accepts who is in the kernel's queues, then closes all. */
+/* The end, so that another process may take over: callers are pointed at it, those whose handshake is under way are still
+ * accepted for a moment, then all is closed and `closed` comes, from the loop. */
+void listeners_retire(struct listeners *listeners, void (*closed)(void *arg));
+/* At once: accepts who is in the kernel's queues, then closes all. */
 void listeners_close(struct listeners *listeners);
 uint64_t listeners_starved(const struct listeners *listeners);
 

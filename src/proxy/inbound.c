@@ -23,6 +23,7 @@ struct inbound {
     struct visitors visitors;
     int64_t visitors_count, over_limit_count, over_limit_most, max_visitors;
     struct timer drain_timer;
+    unsigned deaf; /* drain: of doors and check_doors, how many are closed */
     struct defer drained;
     void (*on_drained)(void *arg);
     void *on_drained_arg;
@@ -38,7 +39,7 @@ static void drained_due(struct defer *defer)
 
 static void look_if_drained(struct inbound *in)
 {
-    if (in->env.draining && in->on_drained != NULL && TAILQ_EMPTY(&in->visitors)) {
+    if (in->env.draining && in->on_drained != NULL && in->deaf == 2 && TAILQ_EMPTY(&in->visitors)) {
         timer_clear(&in->drain_timer);
         loop_defer(in->env.loop, &in->drained, drained_due);
     }
@@ -77,6 +78,9 @@ static void take_in(struct inbound *in, struct inbound_conf *place, bool asks, i
         visitor_refuse(visitor);
     } else {
         in->visitors_count++;
+        if (in->env.draining) {
+            visitor_drain(visitor);
+        }
     }
 }
 
@@ -215,12 +219,6 @@ void inbound_adopt(struct inbound *in, const struct conf *conf, int64_t max_conn
     drain_homeless(in);
 }
 
-static void close_doors(struct inbound *in)
-{
-    listeners_close(in->doors);
-    listeners_close(in->check_doors);
-}
-
 /* ---- the end ---- */
 
 /* `next` is read first: a callee may close the visitor, though its memory stays until the turn ends. */
@@ -241,7 +239,20 @@ static void drain_over(struct timer *timer, struct mono now)
 
     (void)now;
     log_line(LOG_WARN, "drain_timeout", LOG_INT("inbound_callers", in->visitors_count), LOG_END);
+    listeners_close(in->doors);
+    listeners_close(in->check_doors);
+    in->deaf = 2;
     each_visitor(in, visitor_stop);
+    look_if_drained(in);
+}
+
+static void turned_deaf(void *arg)
+{
+    struct inbound *in = arg;
+
+    must_be(in, INBOUND_MAGIC);
+    in->deaf++;
+    look_if_drained(in);
 }
 
 void inbound_drain(struct inbound *in, void (*done)(void *arg), void *arg)
@@ -250,11 +261,11 @@ void inbound_drain(struct inbound *in, void (*done)(void *arg), void *arg)
     in->env.draining = true;
     in->on_drained = done;
     in->on_drained_arg = arg;
-    close_doors(in);
+    listeners_retire(in->doors, turned_deaf);
+    listeners_retire(in->check_doors, turned_deaf);
     timer_set(in->env.loop, &in->drain_timer, mono_add(loop_now(in->env.loop), in->env.conf->proxy.drain_timeout_us),
               drain_over);
     each_visitor(in, visitor_drain);
-    look_if_drained(in);
 }
 
 void inbound_free(struct inbound *in)

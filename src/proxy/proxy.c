@@ -22,6 +22,7 @@ struct proxy {
     struct callers callers;
     int64_t callers_count, over_limit_count, over_limit_most, max_callers;
     struct timer drain_timer;
+    bool deaf; /* drain: no listener is left */
     struct defer drained;
     void (*on_drained)(void *arg);
     void *on_drained_arg;
@@ -37,7 +38,7 @@ static void drained_due(struct defer *defer)
 
 static void look_if_drained(struct proxy *p)
 {
-    if (p->env.draining && p->on_drained != NULL && TAILQ_EMPTY(&p->callers)) {
+    if (p->env.draining && p->on_drained != NULL && p->deaf && TAILQ_EMPTY(&p->callers)) {
         timer_clear(&p->drain_timer);
         loop_defer(p->env.loop, &p->drained, drained_due);
     }
@@ -78,6 +79,9 @@ static void accepted(void *arg, void *tag, int fd, const struct addr *peer, cons
         caller_refuse(caller);
     } else {
         p->callers_count++;
+        if (p->env.draining) {
+            caller_drain(caller);
+        }
     }
 }
 
@@ -228,7 +232,19 @@ static void drain_over(struct timer *timer, struct mono now)
 
     (void)now;
     log_line(LOG_WARN, "drain_timeout", LOG_INT("callers", p->callers_count), LOG_END);
+    listeners_close(p->listeners);
+    p->deaf = true;
     each_caller(p, caller_stop);
+    look_if_drained(p);
+}
+
+static void turned_deaf(void *arg)
+{
+    struct proxy *p = arg;
+
+    must_be(p, PROXY_MAGIC);
+    p->deaf = true;
+    look_if_drained(p);
 }
 
 void proxy_drain(struct proxy *p, void (*done)(void *arg), void *arg)
@@ -237,11 +253,10 @@ void proxy_drain(struct proxy *p, void (*done)(void *arg), void *arg)
     p->env.draining = true;
     p->on_drained = done;
     p->on_drained_arg = arg;
-    listeners_close(p->listeners);
+    listeners_retire(p->listeners, turned_deaf);
     timer_set(p->env.loop, &p->drain_timer, mono_add(loop_now(p->env.loop), p->env.conf->proxy.drain_timeout_us),
               drain_over);
     each_caller(p, caller_drain);
-    look_if_drained(p);
 }
 
 void proxy_stop(struct proxy *p)

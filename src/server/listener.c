@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <event2/event_struct.h>
+#include <linux/filter.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -108,6 +109,16 @@ bool listener_is_for(const struct listener *listener, const struct addr *address
 bool listener_is_shared(const struct listener *listener)
 {
     return listener->shared;
+}
+
+/* In a group of sockets on one address (SO_REUSEPORT) those who came later lie behind: who is about to leave points at the
+ * next one. Where there is none, the kernel goes on as if nothing had been said. */
+void listener_point_away(struct listener *listener)
+{
+    struct sock_filter code[] = {BPF_STMT(BPF_RET | BPF_K, 1)};
+    struct sock_fprog program = {1, code};
+
+    (void)setsockopt(listener->fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program));
 }
 
 void listener_finish(struct listener *listener)

@@ -18,7 +18,12 @@ struct listeners {
     TAILQ_HEAD(, entry) entries;
     listeners_accept *on_accept;
     void *arg;
+    struct timer retired;
+    void (*closed)(void *arg);
 };
+
+/* Longer than most handshakes take. */
+#define RETIRE_US (50 * CLOCK_MS_US)
 
 static void accepted(void *arg, int fd, const struct addr *peer, const struct addr *local)
 {
@@ -52,6 +57,7 @@ void listeners_free(struct listeners *listeners)
     if (listeners == NULL) {
         return;
     }
+    timer_clear(&listeners->retired);
     while ((entry = TAILQ_FIRST(&listeners->entries)) != NULL) {
         drop(entry);
     }
@@ -138,10 +144,32 @@ void listeners_commit(struct listeners *listeners, listeners_told *told)
     }
 }
 
+static void retired_due(struct timer *timer, struct mono now)
+{
+    struct listeners *listeners = container_of(timer, struct listeners, retired);
+
+    (void)now;
+    listeners_close(listeners);
+    listeners->closed(listeners->arg);
+}
+
+void listeners_retire(struct listeners *listeners, void (*closed)(void *arg))
+{
+    struct entry *entry;
+
+    TAILQ_FOREACH(entry, &listeners->entries, link)
+    {
+        listener_point_away(entry->listener);
+    }
+    listeners->closed = closed;
+    timer_set(listeners->loop, &listeners->retired, mono_add(loop_now(listeners->loop), RETIRE_US), retired_due);
+}
+
 void listeners_close(struct listeners *listeners)
 {
     struct entry *entry;
 
+    timer_clear(&listeners->retired);
     while ((entry = TAILQ_FIRST(&listeners->entries)) != NULL) {
         listener_finish(entry->listener);
         drop(entry);

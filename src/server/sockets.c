@@ -151,7 +151,10 @@ int sockets_listen(struct sockets *sockets, const struct addr *address, const ch
     if (fd < 0) {
         fd = bind_to(address, true);
     }
-    if (fd < 0) {
+    if (fd >= 0) { /* who left before us may have pointed elsewhere, see listener_point_away() */
+        int none = 0;
+        (void)setsockopt(fd, SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, &none, sizeof(none));
+    } else {
         int error = errno;
         addr_format(address, false, text);
         err_add(err, "can't listen on %s: %s%s%s%s", text, strerror(error),

@@ -33,7 +33,7 @@ def test_who_waits_gets_its_turn_and_nobody_new_comes_in(rig, origin):
         caller.send(request("GET", origin.url("/waits")))
     origin.wait(1, "/waits")
     drain(sluice)
-    assert not answers(sluice.address)
+    eventually(lambda: not answers(sluice.address), why="nobody listens any more")
     for caller in callers:
         response = caller.response()
         assert response.status == 200
