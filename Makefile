@@ -132,10 +132,39 @@ demo:
 	@$(MAKE) --no-print-directory -j2 all rig
 	@exec bash tests/rig/demo.sh $(B)
 
+# Settings that are there stay as they are. Nothing is started, and no user is made: systemd-sysusers does that.
+INSTALLED = $(PREFIX)/bin/sluice $(MANDIR)/man8/sluice.8 $(MANDIR)/man5/sluice.ini.5 $(UNITDIR)/sluice.service \
+    $(UNITDIR)/sluice.socket $(PREFIX)/lib/sysusers.d/sluice.conf $(BASHDIR)/sluice $(ZSHDIR)/_sluice $(FISHDIR)/sluice.fish
+MANDIR = $(PREFIX)/share/man
+UNITDIR = $(PREFIX)/lib/systemd/system
+BASHDIR = $(PREFIX)/share/bash-completion/completions
+ZSHDIR = $(PREFIX)/share/zsh/site-functions
+FISHDIR = $(PREFIX)/share/fish/vendor_completions.d
+place = install -D -m $(1) $(2) $(DESTDIR)$(3)
+place_in = install -d $(DESTDIR)$(2) && sed -e 's|@BINDIR@|$(PREFIX)/bin|' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|' conf/systemd/$(1) \
+    >$(DESTDIR)$(2)/$(1) && chmod 644 $(DESTDIR)$(2)/$(1)
 install: all
-	install -D -m 755 $(B)/sluice $(DESTDIR)$(PREFIX)/bin/sluice
-	[ -e $(DESTDIR)$(SYSCONFDIR)/sluice/sluice.ini ] || \
-	  install -D -m 644 conf/sluice.ini $(DESTDIR)$(SYSCONFDIR)/sluice/sluice.ini
+	$(call place,755,$(B)/sluice,$(PREFIX)/bin/sluice)
+	$(call place,644,conf/man/sluice.8,$(MANDIR)/man8/sluice.8)
+	install -d $(DESTDIR)$(MANDIR)/man5
+	$(B)/sluice --manual >$(DESTDIR)$(MANDIR)/man5/sluice.ini.5
+	chmod 644 $(DESTDIR)$(MANDIR)/man5/sluice.ini.5
+	$(call place_in,sluice.service,$(UNITDIR))
+	$(call place_in,sluice.socket,$(UNITDIR))
+	$(call place,644,conf/sysusers/sluice.conf,$(PREFIX)/lib/sysusers.d/sluice.conf)
+	$(call place,644,conf/completion/sluice.bash,$(BASHDIR)/sluice)
+	$(call place,644,conf/completion/_sluice,$(ZSHDIR)/_sluice)
+	$(call place,644,conf/completion/sluice.fish,$(FISHDIR)/sluice.fish)
+	[ -e $(DESTDIR)$(SYSCONFDIR)/logrotate.d/sluice ] || $(call place,644,conf/logrotate/sluice,$(SYSCONFDIR)/logrotate.d/sluice)
+	[ -e $(DESTDIR)$(SYSCONFDIR)/sluice/sluice.ini ] || $(call place,644,conf/sluice.ini,$(SYSCONFDIR)/sluice/sluice.ini)
+
+uninstall:
+	rm -f $(addprefix $(DESTDIR),$(INSTALLED)) $(DESTDIR)$(SYSCONFDIR)/logrotate.d/sluice
+	@[ ! -e $(DESTDIR)$(SYSCONFDIR)/sluice ] || echo "left as it is: $(DESTDIR)$(SYSCONFDIR)/sluice"
+
+VERSION = $(shell sed -n 's/.*SLUICE_VERSION "\(.*\)"/\1/p' include/app/app.h)
+deb: all
+	@sh conf/debian/build.sh $(B) $(VERSION)
 
 # ---- testing
 
@@ -188,6 +217,7 @@ bench: all rig $(B)/bench/admission
 	@bash tests/bench/waiting.sh $(B)
 	@$(PY) tests/bench/inbound.py $(B)
 	@$(PY) tests/bench/inbound_bounds.py $(B)
+	@$(PY) tests/bench/reload.py $(B)
 
 coverage:
 	@rm -rf build/cov/src build/cov/unit
@@ -238,7 +268,8 @@ help:
 	@echo "make fuzz       FUZZ_SECONDS=$(FUZZ_SECONDS) for each of tests/fuzz"
 	@echo "make bench      admissions per second, pacing under a burst, memory per waiting request; tables"
 	@echo "make fmt        clang-format; fmt-check only looks"
-	@echo "make install    PREFIX=$(PREFIX) DESTDIR="
+	@echo "make install    PREFIX=$(PREFIX) DESTDIR=; make uninstall"
+	@echo "make deb        a Debian package, in $(B)"
 	@echo "make clean"
 
 -include tests/sim/sim.mk
@@ -247,6 +278,6 @@ sim:
 endif
 
 -include $(OBJ:.o=.d) $(wildcard $(B)/tests/*/*.d)
-.PHONY: all tools deps run demo install check units unit asan sim integration clients valgrind bench coverage fuzz rig \
+.PHONY: all tools deps run demo install uninstall deb check units unit asan sim integration clients valgrind bench coverage fuzz rig \
     lint lint-selftest fmt fmt-check clean help
 .PRECIOUS: $(B)/%.o $(B)/src/lua/%.c

@@ -9,9 +9,11 @@
  *   POST /control/pause, resume, drain, log-level
  */
 #include "base/err.h"
+#include "conf/change.h"
 #include "inbound/admission.h"
 #include "proxy/stats.h"
 #include "redis/link.h"
+#include "server/sockets.h"
 
 struct admin;
 
@@ -23,13 +25,17 @@ struct admin_sources {
     struct proxy *proxy;
     struct link *link;                 /* NULL: no Redis */
     const struct admission *admission; /* NULL: no [inbound] */
+    struct sockets *sockets;           /* handed down; may be NULL */
     const char *version;
+    reload_start *reload;     /* what SIGHUP does */
     void (*drain)(void *arg); /* what SIGTERM does */
     void *arg;
 };
 
 /* Reads the token and opens every listener; NULL and lines in `err` otherwise. */
 struct admin *admin_new(const struct admin_sources *sources, struct err *err) MUST_CHECK;
+/* Other settings are in force; [admin] itself stays as it was. `admission` as in the sources. */
+void admin_adopt(struct admin *admin, const struct conf *conf, const struct admission *admission);
 /* Ends every stream and connection at once. */
 void admin_free(struct admin *admin);
 

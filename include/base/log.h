@@ -38,7 +38,8 @@ void log_close(void);
 /* Lines dropped since the start because the ring was full or writing failed. */
 uint64_t log_dropped(void);
 
-/* `event` is a short fixed word; fields follow, LOG_END last. Values are escaped, and cut at 512 bytes. */
+/* `event` is a short fixed word, a literal (warnings that repeat are counted by its address); fields follow, LOG_END last.
+ * Values are escaped, and cut at 512 bytes. */
 #define log_line(level, event, ...) log_fields((level), (event), (const struct log_field[]){__VA_ARGS__})
 void log_fields(enum log_level level, const char *event, const struct log_field *fields);
 

@@ -47,6 +47,8 @@ struct policy;
 
 /* One protected API. Its own settings are its first rule; [inbound-rule] sections add more. */
 struct inbound_conf {
+    _Atomic uint32_t refs; /* the settings', and one for each caller that came under them */
+    uint64_t version;      /* of the settings it came with */
     char *label;
     unsigned line;
     struct addr *listen; /* none: only the check endpoint */
@@ -65,6 +67,9 @@ struct inbound_conf {
     unsigned check_listen_count;
     struct policy *policy; /* time-outs towards the upstream, of [default]; a reference */
 };
+
+struct inbound_conf *inbound_conf_get(struct inbound_conf *inbound);
+void inbound_conf_put(struct inbound_conf *inbound);
 
 /* The limit of the [inbound] section itself. */
 #define INBOUND_OWN_RULE "default"

@@ -13,6 +13,8 @@ struct conf *conf_load(const char *path, struct err *err, struct err *warnings) 
 struct conf *conf_load_text(const char *name, const char *text, size_t len, struct err *err,
                             struct err *warnings) MUST_CHECK;
 void conf_free(struct conf *conf);
+/* Marks everything in it; later settings have a higher one. */
+void conf_set_version(struct conf *conf, uint64_t version);
 
 /* Every setting in force as an INI file that loads to the same settings; passwords masked. */
 void conf_dump(const struct conf *conf, FILE *out);
@@ -22,5 +24,7 @@ void conf_describe(const struct conf *conf, FILE *out);
 const char *conf_https_text(const struct policy *policy);
 /* Every key with type, default, range and help, from the key table. */
 void conf_help(FILE *out);
+/* The same as a manual page, sluice.ini(5). */
+void conf_manual(FILE *out);
 
 #endif

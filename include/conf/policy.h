@@ -65,8 +65,9 @@ struct key_source {
 /* Of a destination, or of one of its routes: then it has what the destination has but for what its own section says. */
 struct policy {
     uint32_t magic;
-    uint32_t refs;
-    char *label; /* section's label; "default" for [default] */
+    _Atomic uint32_t refs; /* the last of them may be dropped by a thread that takes old settings apart */
+    uint64_t version;      /* of the settings it came with; a later one is not replaced by an earlier one */
+    char *label;           /* section's label; "default" for [default] */
     unsigned line;
     char *destination;     /* of a route: the name of its destination */
     struct policy *parent; /* that one; a reference */
@@ -213,6 +214,7 @@ struct conf_route_index; /* exact hosts and suffixes */
 
 struct conf {
     uint32_t magic;
+    uint64_t version; /* grows with every reload */
     struct proxy_conf proxy;
     struct redis_conf redis;
     struct admin_conf admin;

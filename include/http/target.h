@@ -36,5 +36,7 @@ enum target_error target_parse(const struct message *request, struct target *out
 const char *target_error_text(enum target_error error);
 /* The target for logs: scheme, host, path; a query's values are replaced by "...". */
 void target_for_log(const struct target *target, char *out, size_t out_bytes);
+/* A path and its query alone, masked in the same way. */
+void target_path_for_log(struct slice path, char *out, size_t out_bytes);
 
 #endif

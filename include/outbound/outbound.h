@@ -80,6 +80,10 @@ struct outbound *outbound_new(struct loop *loop, struct link *link, const char *
 void outbound_free(struct outbound *outbound);
 /* For each configured destination: starts its epoch clock in Redis now, not at the first request. */
 void outbound_warm(struct outbound *outbound, struct policy *policy, const char *name);
+/* Other settings: every configured destination's bucket gets its new policy (waiters keep their places), what came is warmed as above, what is
+ * gone works off its waiters under the policy it had and is then forgotten. Takes a while, a little at a time, so that no slot is late for
+ * it; buckets that are asked for meanwhile change at once. `conf` must stay until the next call, or outbound_free(). */
+void outbound_adopt(struct outbound *outbound, const struct conf *conf);
 /* Which bucket: of a destination, or a part of it. */
 struct bucket_id {
     const char *destination; /* its label, or for hosts without a section "default:HOST" */

@@ -24,6 +24,8 @@ bool authority_show(const char *dir, FILE *out, struct err *err) MUST_CHECK;
 /* NULL, and what to do in `err`, when the files are missing, readable by others, expired, or no pair. */
 struct authority *authority_load(const char *dir, struct err *err) MUST_CHECK;
 void authority_free(struct authority *authority);
+/* The same certificate. */
+bool authority_is_same(const struct authority *a, const struct authority *b);
 
 /* A server's side of a TLS connection with the certificate for `host` (a name, or an address without brackets); only
  * that SNI and only http/1.1 are taken. NULL without memory. `host` must outlive it. */

@@ -55,11 +55,13 @@ struct conn *conn_new(struct conn_env *env, int fd, const struct addr *peer, con
 
 const struct addr *conn_peer(const struct conn *conn);
 const struct addr *conn_local(const struct conn *conn);
-bool conn_is_idle(const struct conn *conn);        /* between requests, nothing of the next one here */
 bool conn_request_done(const struct conn *conn);   /* the request's last byte was read */
 size_t conn_input_bytes(const struct conn *conn);  /* read but not yet parsed */
 size_t conn_output_bytes(const struct conn *conn); /* accepted but not yet sent */
 uint64_t conn_sent_bytes(const struct conn *conn); /* since the connection began */
+
+/* Between requests: the next one is waited for for a second at most. */
+void conn_hurry(struct conn *conn);
 
 /* Wants (or not, for now) the body: on_body, on_body_end. Starts at the next turn of the loop, or with pump = true at
  * once. */

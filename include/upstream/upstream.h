@@ -77,11 +77,17 @@ struct upstream_ops {
     void (*on_closed)(void *arg); /* only while upstream_watch_close() is in force: closed, or unasked bytes came */
 };
 
-/* Reads the files that the policy's TLS needs (ca_file, client_cert, client_key), so that mistakes in them show at
- * start. Afterwards, and for policies that come later, they are read when first needed. */
-bool upstreams_trust(struct upstreams *upstreams, const struct policy *policy, struct err *err) MUST_CHECK;
+/* What the policies' TLS needs (ca_file, client_cert, client_key). */
+struct trusts;
+/* Reads those files, in any thread, so that mistakes in them show at start; NULL and lines in `err` then. For policies
+ * that come later they are read when first needed. */
+struct trusts *upstreams_read_trusts(const struct conf *conf, struct err *err) MUST_CHECK;
+void upstreams_free_trusts(struct trusts *trusts);
 
 struct upstreams *upstreams_new(struct loop *loop, const struct upstreams_conf *conf);
+/* Other settings from here on, but for resolver_threads; and what was read by upstreams_read_trusts() (NULL: nothing), of
+ * which what is not needed stays there, for the caller to free. */
+void upstreams_adopt(struct upstreams *upstreams, const struct upstreams_conf *conf, struct trusts *trusts);
 /* All connections must be released or closed, all acquires over. */
 void upstreams_free(struct upstreams *upstreams);
 

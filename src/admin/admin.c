@@ -246,19 +246,18 @@ static struct bufferevent *make_bufferevent(struct event_base *base, void *arg)
 
 static bool listen_at(struct admin *admin, const struct addr *address, struct err *err)
 {
-    char host[ADDR_TEXT_BYTES], text[ADDR_TEXT_BYTES];
+    char text[ADDR_TEXT_BYTES];
     struct addr bound = {.len = sizeof(bound.any)};
+    int fd = sockets_listen(admin->sources.sockets, address, "[admin] listen", NULL, err);
 
-    addr_format(address, true, host);
-    addr_format(address, false, text);
-    struct evhttp_bound_socket *socket = evhttp_bind_socket_with_handle(admin->http, host, addr_port(address));
-    if (socket == NULL) {
-        err_add(err, "[admin] listen: %s: %s", text, strerror(errno));
+    if (fd < 0) {
         return false;
     }
-    if (getsockname(evhttp_bound_socket_get_fd(socket), &bound.sa, &bound.len) == 0) {
-        addr_format(&bound, false, text);
+    if (getsockname(fd, &bound.sa, &bound.len) != 0) {
+        bound = *address;
     }
+    must(evhttp_accept_socket_with_handle(admin->http, fd) != NULL);
+    addr_format(&bound, false, text);
     log_line(LOG_INFO, "admin", LOG_STR("address", text), LOG_STR("token", admin->token != NULL ? "asked for" : "none"),
              LOG_END);
     return true;
@@ -307,6 +306,16 @@ struct admin *admin_new(const struct admin_sources *sources, struct err *err)
         return NULL;
     }
     return admin;
+}
+
+void admin_adopt(struct admin *admin, const struct conf *conf, const struct admission *admission)
+{
+    must_be(admin, ADMIN_MAGIC);
+    if (conf->proxy.log_level != admin->sources.conf->proxy.log_level) {
+        admin->level = conf->proxy.log_level;
+    }
+    admin->sources.conf = conf;
+    admin->sources.admission = admission;
 }
 
 void admin_free(struct admin *admin)

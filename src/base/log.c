@@ -12,6 +12,9 @@
  * What the writer can't write (disk full, reader gone) it drops and counts too, since waiting would only move the loss
  * into the ring. While a loss is not reported it tries once a second to write "log_lost" with the count. A line torn by
  * a short write is ended by a newline before the next one, so a reader loses that line only.
+ *
+ * A warning or an error that repeats is written REPEATS_MOST times a second; how many more there were is told with the
+ * next one that is. Only the access log, one line for each request, is never thinned out.
  */
 #include "base/log.h"
 
@@ -37,6 +40,16 @@ enum {
     STALL_MS = 100, /* how long a full pipe may stall the writer before lines are given up */
     CLOSE_US = 1000000,
     RETRY_US = 1000000,
+    REPEATS_MOST = 100,
+    REPEATED_EVENTS = 64,
+};
+
+/* How often an event was seen in its present second. */
+struct repeated {
+    const char *event; /* a literal, known by its address; NULL = free */
+    struct mono since;
+    unsigned seen;
+    uint64_t held; /* not written */
 };
 
 static struct {
@@ -49,6 +62,7 @@ static struct {
     _Atomic size_t head, tail; /* bytes ever put in and taken out */
     char ring[RING_BYTES];
     atomic_uint_fast64_t dropped;
+    struct repeated repeated[REPEATED_EVENTS]; /* guarded by `producers` */
 
     pthread_t writer;
     sem_t wake, done;
@@ -100,12 +114,65 @@ static void ring_put(const struct log_line *line)
     }
 }
 
-void log_fields(enum log_level level, const char *event, const struct log_field *fields)
+/* The event's place, or a free one; NULL when all are taken. */
+static struct repeated *repeated_of(const char *event)
+{
+    for (unsigned i = 0; i < REPEATED_EVENTS; i++) {
+        struct repeated *r = &log_state.repeated[i];
+        if (r->event == event || r->event == NULL) {
+            r->event = event;
+            return r;
+        }
+    }
+    return NULL;
+}
+
+/* False: there were too many like it. `held` receives how many were not written before this one. */
+static bool may_repeat(const char *event, uint64_t *held)
+{
+    struct mono now = clock_mono_now();
+    bool may = true;
+
+    pthread_mutex_lock(&log_state.producers);
+    struct repeated *r = repeated_of(event);
+    if (r != NULL && mono_diff(now, r->since) >= CLOCK_SECOND_US) {
+        r->since = now;
+        r->seen = 0;
+    }
+    if (r != NULL && r->seen >= REPEATS_MOST) {
+        r->held++;
+        may = false;
+    } else if (r != NULL) {
+        r->seen++;
+        *held = r->held;
+        r->held = 0;
+    }
+    pthread_mutex_unlock(&log_state.producers);
+    return may;
+}
+
+static void tell_held(const char *event, uint64_t held)
 {
     struct log_line line;
 
+    log_line_compose(&line, log_state.format, clock_wall_now(), LOG_WARN, "log_repeated",
+                     (const struct log_field[]){LOG_STR("of", event), LOG_INT("not_written", held), LOG_END});
+    ring_put(&line);
+}
+
+void log_fields(enum log_level level, const char *event, const struct log_field *fields)
+{
+    struct log_line line;
+    uint64_t held = 0;
+
     if ((int)level < atomic_load_explicit(&log_state.least, memory_order_relaxed) || !atomic_load(&log_state.open)) {
         return;
+    }
+    if (level >= LOG_WARN && strcmp(event, "access") != 0 && !may_repeat(event, &held)) {
+        return;
+    }
+    if (held > 0) {
+        tell_held(event, held);
     }
     log_line_compose(&line, log_state.format, clock_wall_now(), level, event, fields);
     ring_put(&line);

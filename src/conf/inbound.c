@@ -110,6 +110,7 @@ static void build_place(struct building *b, const struct section *section)
 
     read_section(b, section, &record);
     *inbound = record.place;
+    inbound->refs = 1;
     inbound->label = mem_strdup(section->label);
     inbound->line = section->line;
     inbound->ipv6_prefix_bits = (unsigned)record.ipv6_prefix;
@@ -335,10 +336,27 @@ void inbound_build(struct conf *conf, const struct draft *draft, struct report *
 void inbound_unbuild(struct conf *conf)
 {
     for (unsigned i = 0; i < conf->inbounds_count; i++) {
-        inbound_conf_fini(conf->inbounds[i]);
-        mem_free(conf->inbounds[i]);
+        inbound_conf_put(conf->inbounds[i]);
     }
     mem_free((void *)conf->inbounds);
+}
+
+struct inbound_conf *inbound_conf_get(struct inbound_conf *inbound)
+{
+    must(inbound->refs > 0);
+    inbound->refs++;
+    return inbound;
+}
+
+void inbound_conf_put(struct inbound_conf *inbound)
+{
+    uint32_t before = inbound->refs--;
+
+    must(before > 0);
+    if (before == 1) {
+        inbound_conf_fini(inbound);
+        mem_free(inbound);
+    }
 }
 
 struct inbound_record inbound_view(const struct inbound_conf *inbound, unsigned rule)

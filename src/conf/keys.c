@@ -68,7 +68,7 @@ static const char *const switch_choices[] = {"off", "on", NULL};
 
 /* clang-format off */
 static const struct key table[] = {
-{IN_PROXY, "listen", KEY_LISTEN, PROXY(listen), "127.0.0.1:3128", 0, 0, "ADDRESS:PORT list", NULL, false,
+{IN_PROXY, "listen", KEY_LISTEN, PROXY(listen), "127.0.0.1:3128", 0, 0, "ADDRESS:PORT list", NULL, true,
  "Where callers connect: one or several addresses."},
 {IN_PROXY, "unlisted", KEY_CHOICE, PROXY(unlisted), "pace", 0, 0, "choice", unlisted_choices, true,
  "Hosts without a section: pace: each by the values of [default]; pass: at once; deny: refuse."},
@@ -107,7 +107,7 @@ static const struct key table[] = {
  "Form of a log line."},
 {IN_PROXY, "log_file", KEY_FILE, PROXY(log_file), "-", 0, 0, "file, - = standard error", NULL, false,
  "Where the log goes."},
-{IN_PROXY, "ca_dir", KEY_FILE, PROXY(ca_dir), NULL, 0, 0, "directory", NULL, false,
+{IN_PROXY, "ca_dir", KEY_FILE, PROXY(ca_dir), NULL, 0, 0, "directory", NULL, true,
  "The CA for https = intercept, as made by: sluice ca init --dir DIRECTORY."},
 
 {IN_REDIS, "url", KEY_URL, REDIS(url), NULL, 0, 0,
@@ -284,11 +284,11 @@ static const struct key table[] = {
 {IN_POLICY, "require_header", KEY_FIELDS, WORD(require_header), NULL, 0, 0, "NAME list, or none", NULL, true,
  "Fields without which a request is refused with 400, before it takes a slot."},
 
-{IN_INBOUND, "listen", KEY_LISTEN, PLACE(listen), NULL, 0, 0, "ADDRESS:PORT list", NULL, false,
+{IN_INBOUND, "listen", KEY_LISTEN, PLACE(listen), NULL, 0, 0, "ADDRESS:PORT list", NULL, true,
  "Where callers of this API connect; without upstream: where gateways ask /check/NAME."},
-{IN_INBOUND, "upstream", KEY_ORIGIN, PLACE(upstream_host), NULL, 0, 0, "http://HOST[:PORT]", NULL, false,
+{IN_INBOUND, "upstream", KEY_ORIGIN, PLACE(upstream_host), NULL, 0, 0, "http://HOST[:PORT]", NULL, true,
  "The API itself: admitted requests go there. Not set: only the check endpoint."},
-{IN_INBOUND, "check_listen", KEY_LISTEN, PLACE(check_listen), NULL, 0, 0, "ADDRESS:PORT list", NULL, false,
+{IN_INBOUND, "check_listen", KEY_LISTEN, PLACE(check_listen), NULL, 0, 0, "ADDRESS:PORT list", NULL, true,
  "Where gateways ask /check/NAME, beside a listen that passes requests on."},
 {IN_INBOUND, "match", KEY_GLOB, RULE(path), NULL, 0, 0, "path with * for anything", NULL, true,
  "Paths that the section's own limit is for. Not set: every path."},

@@ -179,6 +179,21 @@ struct conf *conf_load(const char *path, struct err *err, struct err *warnings)
     return conf;
 }
 
+void conf_set_version(struct conf *conf, uint64_t version)
+{
+    must_be(conf, CONF_MAGIC);
+    conf->version = conf->fallback->version = version;
+    for (unsigned i = 0; i < conf->policies_count; i++) {
+        conf->policies[i]->version = version;
+    }
+    for (unsigned i = 0; i < conf->routes_count; i++) {
+        conf->routes[i]->version = version;
+    }
+    for (unsigned i = 0; i < conf->inbounds_count; i++) {
+        conf->inbounds[i]->version = conf->inbounds[i]->policy->version = version;
+    }
+}
+
 void conf_free(struct conf *conf)
 {
     if (conf == NULL) {

@@ -136,16 +136,17 @@ struct policy *policy_inherit(const struct policy *from, const char *label, unsi
 struct policy *policy_get(struct policy *policy)
 {
     must_be(policy, POLICY_MAGIC);
-    must(policy->refs > 0 && policy->refs < UINT32_MAX);
-    policy->refs++;
+    uint32_t before = policy->refs++;
+    must(before > 0 && before < UINT32_MAX);
     return policy;
 }
 
 void policy_put(struct policy *policy)
 {
     must_be(policy, POLICY_MAGIC);
-    must(policy->refs > 0);
-    if (--policy->refs > 0) {
+    uint32_t before = policy->refs--;
+    must(before > 0);
+    if (before > 1) {
         return;
     }
     for (unsigned i = 0; i < policy->hosts_count; i++) {

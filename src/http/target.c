@@ -229,6 +229,8 @@ const char *target_error_text(enum target_error error)
 
 /* ---- for logs ---- */
 
+enum { SECRET_BYTES_LEAST = 20 };
+
 /* A string that stops growing where its memory ends. */
 struct text {
     char *out;
@@ -272,18 +274,94 @@ static void put_query(struct text *text, struct slice query)
     }
 }
 
+/* Whether an encoded `?` or `;` begins at `at`, however often it was encoded (%3F, %253F, ...); then its length. */
+static size_t encoded_mark(struct slice path, size_t at)
+{
+    size_t end = at + 1;
+
+    while (end + 1 < path.len && path.ptr[end] == '2' && path.ptr[end + 1] == '5') {
+        end += 2;
+    }
+    if (end + 1 >= path.len || path.ptr[end] != '3') {
+        return 0;
+    }
+    return memchr("FfBb", path.ptr[end + 1], 4) != NULL ? end + 2 - at : 0;
+}
+
+/* Where a path ends and something that has values begins: a query, parameters (RFC 3986 section 3.3), or an encoded query,
+ * which is none to us but may be one to whoever decodes it. `mark_len` receives the length of what begins it. */
+static size_t path_end(struct slice path, size_t *mark_len)
+{
+    for (size_t i = 0; i < path.len; i++) {
+        bool plain = path.ptr[i] == '?' || path.ptr[i] == ';';
+        *mark_len = plain ? 1 : path.ptr[i] == '%' ? encoded_mark(path, i) : 0;
+        if (*mark_len > 0) {
+            return i;
+        }
+    }
+    *mark_len = 0;
+    return path.len;
+}
+
+/* Long, with digits, small and capital letters: what keys in the path of a webhook or a bot look like, and hardly any
+ * other segment. */
+static bool looks_secret(struct slice segment)
+{
+    bool digit = false, small = false, capital = false;
+
+    for (size_t i = 0; i < segment.len; i++) {
+        char c = segment.ptr[i];
+        digit = digit || (c >= '0' && c <= '9');
+        small = small || (c >= 'a' && c <= 'z');
+        capital = capital || (c >= 'A' && c <= 'Z');
+    }
+    return segment.len >= SECRET_BYTES_LEAST && digit && small && capital;
+}
+
+static void put_segment(struct text *text, struct slice segment)
+{
+    const char *equals = segment.len > 0 ? memchr(segment.ptr, '=', segment.len) : NULL;
+
+    if (equals != NULL) {
+        put(text, segment.ptr, (size_t)(equals - segment.ptr) + 1);
+        put_str(text, "...");
+    } else if (looks_secret(segment)) {
+        put_str(text, "...");
+    } else {
+        put(text, segment.ptr, segment.len);
+    }
+}
+
+static void put_segments(struct text *text, struct slice path)
+{
+    while (path.len > 0) {
+        const char *slash = memchr(path.ptr, '/', path.len);
+        size_t len = slash != NULL ? (size_t)(slash - path.ptr) : path.len;
+        put_segment(text, (struct slice){path.ptr, len});
+        put_str(text, slash != NULL ? "/" : "");
+        path = slice_from(path, len + (slash != NULL ? 1 : 0));
+    }
+}
+
 static void put_path(struct text *text, struct slice path)
 {
-    const char *mark = path.len > 0 ? memchr(path.ptr, '?', path.len) : NULL;
+    size_t mark_len, end = path_end(path, &mark_len);
 
-    if (mark == NULL) {
-        put(text, path.ptr, path.len);
-        return;
+    put_segments(text, (struct slice){path.ptr, end});
+    if (mark_len > 0) {
+        put_str(text, end > 0 ? "" : "/");
+        put(text, path.ptr + end, mark_len);
+        put_query(text, slice_from(path, end + mark_len));
     }
-    size_t len = (size_t)(mark - path.ptr);
-    put_str(text, len > 0 ? "" : "/");
-    put(text, path.ptr, len + 1);
-    put_query(text, slice_from(path, len + 1));
+}
+
+void target_path_for_log(struct slice path, char *out, size_t out_bytes)
+{
+    struct text text = {out, 0, out_bytes};
+
+    must(out_bytes > 0);
+    out[0] = '\0';
+    put_path(&text, path);
 }
 
 void target_for_log(const struct target *target, char *out, size_t out_bytes)

@@ -4,6 +4,10 @@
  * Configured destinations stay; others (hosts without a section) are forgotten when they have been idle for a while. A
  * sweep looks at a few buckets a second, so that it never holds up a slot however many there are. Forgetting is safe
  * once the bucket's next slot is in the past: a new one then starts where the old one left off.
+ *
+ * New settings reach the buckets in rounds of ADOPT_US: first each configured destination in the order of the file, then
+ * what is left at the head of the list of kept ones, which is configured no more, then hosts without a section and parts
+ * of destinations. A bucket never goes back to an earlier policy, though exchanges that began under it may still ask for it.
  */
 #include "base/mem.h"
 #include "outbound/bucket.h"
@@ -11,6 +15,8 @@
 #define OUTBOUND_MAGIC 0x6f757462u
 #define SWEEP_EVERY_US CLOCK_SECOND_US
 #define IDLE_US (60 * CLOCK_SECOND_US)
+#define ADOPT_US 200
+#define ADOPT_REST_US 300
 enum { SWEEP_BUCKETS = 256, BUSY_LOOKS = 1000 };
 
 struct outbound {
@@ -23,6 +29,10 @@ struct outbound {
     struct tally unlisted;
     unsigned count;
     struct timer sweep;
+    const struct conf *conf; /* settings on their way to the buckets; NULL: none are */
+    unsigned adopted;        /* how many of its policies have got there */
+    unsigned to_visit;       /* buckets not yet looked at for unlisted hosts and parts */
+    struct timer adopt;
 };
 
 struct outbound *outbound_new(struct loop *loop, struct link *link, const char *prefix, const char *replica_id)
@@ -55,6 +65,7 @@ void outbound_free(struct outbound *outbound)
     struct bucket *bucket;
 
     timer_clear(&outbound->sweep);
+    timer_clear(&outbound->adopt);
     while ((bucket = TAILQ_FIRST(&outbound->buckets)) != NULL) {
         forget(outbound, bucket);
     }
@@ -64,6 +75,52 @@ void outbound_free(struct outbound *outbound)
     slots_local_free(outbound->env.local);
     outbound->magic = 0;
     mem_free(outbound);
+}
+
+static void set_policy(struct bucket *bucket, struct policy *policy)
+{
+    if (policy->version >= bucket->policy->version) {
+        bucket_set_policy(bucket, policy);
+    }
+}
+
+static struct policy *route_named(const struct policy *policy, const char *label)
+{
+    for (unsigned i = 0; i < policy->routes_count; i++) {
+        if (strcmp(policy->routes[i]->label, label) == 0) {
+            return policy->routes[i];
+        }
+    }
+    return NULL;
+}
+
+/* What a bucket that is not kept is under now: hosts without a section have [default]'s policy, a part of a destination
+ * has that one's or its route's. NULL: its section is gone. */
+static struct policy *policy_now(const struct outbound *outbound, const struct bucket *bucket)
+{
+    const struct conf *conf = outbound->conf;
+    struct bucket *whole;
+
+    if (strcmp(bucket->policy->label, conf->fallback->label) == 0) {
+        return conf->fallback;
+    }
+    HASH_FIND(by_name, outbound->by_name, bucket->tag, strlen(bucket->tag), whole);
+    if (whole == NULL || !whole->is_kept || whole->policy->version != conf->version) {
+        return NULL;
+    }
+    return bucket->policy->parent != NULL ? route_named(whole->policy, bucket->policy->label) : whole->policy;
+}
+
+static void follow(struct outbound *outbound, struct bucket *bucket)
+{
+    const struct conf *conf = outbound->conf;
+
+    if (conf != NULL && !bucket->is_kept && bucket->policy->version < conf->version) {
+        struct policy *policy = policy_now(outbound, bucket);
+        if (policy != NULL) {
+            set_policy(bucket, policy);
+        }
+    }
 }
 
 static void sweep_due(struct timer *timer, struct mono now)
@@ -76,6 +133,7 @@ static void sweep_due(struct timer *timer, struct mono now)
         struct bucket *bucket = TAILQ_FIRST(&outbound->buckets);
         TAILQ_REMOVE(&outbound->buckets, bucket, link);
         TAILQ_INSERT_TAIL(&outbound->buckets, bucket, link);
+        follow(outbound, bucket);
         if (mono_diff(now, bucket->used) > IDLE_US && bucket_is_idle(bucket, now)) {
             forget(outbound, bucket);
         }
@@ -111,7 +169,7 @@ struct bucket *outbound_part(struct outbound *outbound, struct policy *policy, c
     }
     mem_free(joined);
     bucket->used = loop_now(outbound->loop);
-    bucket_set_policy(bucket, policy);
+    set_policy(bucket, policy);
     return bucket;
 }
 
@@ -124,14 +182,83 @@ void outbound_warm(struct outbound *outbound, struct policy *policy, const char 
 {
     struct bucket *bucket = outbound_bucket(outbound, policy, name);
 
-    if (!bucket->is_kept) {
-        bucket->is_kept = true;
-        bucket->tally.sum = NULL;
-        TAILQ_INSERT_TAIL(&outbound->kept, bucket, kept);
+    if (bucket->is_kept) {
+        TAILQ_REMOVE(&outbound->kept, bucket, kept);
     }
+    bucket->is_kept = true;
+    bucket->tally.sum = NULL;
+    TAILQ_INSERT_TAIL(&outbound->kept, bucket, kept); /* in the order of the file */
     if (outbound->env.redis != NULL) {
         slots_redis_warm(bucket->pacer.shared);
     }
+}
+
+/* ---- other settings ---- */
+
+static void adopt_next(struct outbound *outbound)
+{
+    struct policy *policy = outbound->conf->policies[outbound->adopted++];
+
+    outbound_warm(outbound, policy, policy->label);
+}
+
+/* Configured ones have all gone to the end of the list. False: the first one is still configured, or there is none. */
+static bool let_go_next(struct outbound *outbound)
+{
+    struct bucket *bucket = TAILQ_FIRST(&outbound->kept);
+
+    if (bucket == NULL || bucket->policy->version >= outbound->conf->version) {
+        return false;
+    }
+    TAILQ_REMOVE(&outbound->kept, bucket, kept);
+    bucket->is_kept = false;
+    return true;
+}
+
+static void visit_next(struct outbound *outbound)
+{
+    struct bucket *bucket = TAILQ_FIRST(&outbound->buckets);
+
+    outbound->to_visit--;
+    TAILQ_REMOVE(&outbound->buckets, bucket, link);
+    TAILQ_INSERT_TAIL(&outbound->buckets, bucket, link);
+    follow(outbound, bucket);
+}
+
+/* False when all is done. */
+static bool adopt_some(struct outbound *outbound)
+{
+    if (outbound->adopted < outbound->conf->policies_count) {
+        adopt_next(outbound);
+    } else if (!let_go_next(outbound)) {
+        if (outbound->to_visit == 0 || TAILQ_EMPTY(&outbound->buckets)) {
+            return false;
+        }
+        visit_next(outbound);
+    }
+    return true;
+}
+
+static void adopt_due(struct timer *timer, struct mono now)
+{
+    struct outbound *outbound = container_of(timer, struct outbound, adopt);
+    must_be(outbound, OUTBOUND_MAGIC);
+
+    while (mono_diff(loop_now(outbound->loop), now) < ADOPT_US) {
+        if (!adopt_some(outbound)) {
+            return;
+        }
+    }
+    timer_set(outbound->loop, timer, mono_add(loop_now(outbound->loop), ADOPT_REST_US), adopt_due);
+}
+
+void outbound_adopt(struct outbound *outbound, const struct conf *conf)
+{
+    must_be(outbound, OUTBOUND_MAGIC);
+    outbound->conf = conf;
+    outbound->adopted = 0;
+    outbound->to_visit = outbound->count;
+    timer_set(outbound->loop, &outbound->adopt, loop_now(outbound->loop), adopt_due);
 }
 
 unsigned outbound_waiting(const struct outbound *outbound)

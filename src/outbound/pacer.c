@@ -126,6 +126,40 @@ void pacer_fini(struct pacer *pacer)
     pacer->magic = 0;
 }
 
+/* Slots are now closer: the next one need not wait for as long as the latest one was given to stand for. That is told by
+ * giving back the end of the latest slot; if anybody has asked since, here or in another replica, it has no effect and
+ * the next slot comes when it would have come. Where a destination limits its route as well, the longer of the two spacings
+ * counts. */
+static void bring_forward(struct pacer *pacer, int64_t before_us)
+{
+    const struct held *latest = &pacer->latest;
+    struct asker *asker = pacer->shared;
+    struct mono now = loop_now(pacer->loop);
+    int64_t spacing_us = asker->terms.interval_us;
+    int64_t soonest_us = mono_diff(now, latest->window.first) + 2 * asker->ops->lookahead_us(asker) + CLOCK_MS_US;
+
+    if (spacing_us >= before_us) {
+        return;
+    }
+    pacer->next_try.us = WINDOW_LONG_AGO_US; /* what "later" meant was said of the old rate */
+    if (latest->from != asker) {
+        return;
+    }
+    if (pacer->spec.levels_count > 1) { /* what a slow link costs, and the word of the third party, on top */
+        int64_t more_us = spacing_us - pacer->spec.levels[0].terms.interval_us;
+        int64_t parents_us = pacer->spec.levels[1].terms.interval_us + more_us;
+        spacing_us = parents_us > spacing_us ? parents_us : spacing_us;
+    }
+    int64_t shift_us = latest->window.cost * spacing_us;
+    shift_us = shift_us > soonest_us ? shift_us : soonest_us;
+    struct window end = latest->window;
+    end.first = mono_add(end.first, shift_us);
+    end.slot.first_us += shift_us;
+    if (end.slot.first_us < end.slot.tat_us && asker->ops->give_back(asker, &end, &latest->window)) {
+        pacer->latest.window.slot.tat_us = end.slot.first_us;
+    }
+}
+
 /* The spacing as configured, or wider while the third party asks for less. */
 static void set_spec(struct pacer *pacer)
 {
@@ -168,9 +202,12 @@ void pacer_set_policy(struct pacer *pacer, const struct policy *policy, const st
     bool same_rate =
         policy->rate.count == pacer->policy->rate.count && policy->rate.period_us == pacer->policy->rate.period_us;
 
+    int64_t before_us = pacer->shared->terms.interval_us;
+
     pacer->policy = policy;
     pacer_take_spec(pacer, spec);
     set_spec(pacer);
+    bring_forward(pacer, before_us);
     pacer->quota_until.us = WINDOW_LONG_AGO_US;
     if (!same_rate) {
         meter_fini(&pacer->meter);
@@ -273,6 +310,7 @@ static void on_answer(void *arg, struct asker *asker, const struct slots_answer 
             tally_count(pacer->tally, TALLY_WASTED, 1);
         } else {
             hand_add(&pacer->hand, &answer->windows[i], asker);
+            pacer->latest = (struct held){.window = answer->windows[i], .from = asker};
         }
     }
     pacer->told_flying += answer->count + answer->spoilt;

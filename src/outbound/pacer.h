@@ -17,6 +17,7 @@ struct pacer {
     struct asker *outage; /* permits for when Redis is gone; NULL without */
 
     struct hand hand;     /* windows */
+    struct held latest;   /* the latest window granted, used or not; `from` NULL: none yet */
     struct asker *asking; /* who was asked and has not answered */
     unsigned asked;
     struct mono next_try; /* no question before */

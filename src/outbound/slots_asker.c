@@ -235,7 +235,10 @@ static void take_in(struct redis_asker *self, const struct link_call *call, cons
          */
         int64_t from = clock->born.us > clock->step_at.us ? clock->born.us : clock->step_at.us;
         int64_t until = from + self->spec.levels[0].terms.horizon_us + self->base.terms.interval_us;
-        self->listen_until.us = until > self->listen_until.us ? until : self->listen_until.us;
+        if (until > self->listen_until.us) {
+            self->listen_from.us = from;
+            self->listen_until.us = until;
+        }
     }
 }
 
@@ -592,9 +595,14 @@ static void redis_set_spec(struct asker *asker, const struct slots_spec *spec)
     int64_t late_us = spec->levels[0].terms.late_us;
 
     must(spec->levels_count == self->spec.levels_count);
+    int64_t until = self->listen_from.us + spec->levels[0].terms.horizon_us + spec->levels[0].terms.interval_us;
+
     self->spec = *spec;
     asker->terms = spec->levels[0].terms;
-    self->slowness_us = 0;
+    follow_speed(self);
+    if (until < self->listen_until.us) {
+        self->listen_until.us = until; /* the interval that is kept free after it has become shorter */
+    }
     self->grace_us = self->grace_us > late_us ? self->grace_us : late_us;
 }
 

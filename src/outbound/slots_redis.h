@@ -58,7 +58,8 @@ struct redis_asker {
     int64_t floor_us, parent_floor_us, free_us, grace_us;
     char eid[SLOT_EID_BYTES];     /* of the latest reply; "" = none yet */
     char suspect[SLOT_EID_BYTES]; /* epoch whose clock stepped forward; reported until a reply shows another */
-    struct mono listen_until;     /* no grant is used before */
+    struct mono listen_until;     /* no grant is used before: H + I after listen_from */
+    struct mono listen_from;
     struct mono pause_until, pause_told;
     struct link_call ask_call, look_call, members_call;
     struct grant_limits asked; /* what ask_call asked */

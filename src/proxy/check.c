@@ -47,7 +47,7 @@ static struct slice path_of(struct slice uri)
     return slash != NULL ? (struct slice){slash, rest.len - (size_t)(slash - rest.ptr)} : slice_of("/");
 }
 
-static const struct inbound_conf *find(const struct conf *conf, struct slice name)
+struct inbound_conf *check_place(const struct conf *conf, struct slice name)
 {
     for (unsigned i = 0; i < conf->inbounds_count; i++) {
         if (slice_is(name, conf->inbounds[i]->label)) {
@@ -95,11 +95,12 @@ enum verdict check_read(struct visit *v, struct refusal *refusal)
     if (!split(v->target.path, &name, &rest)) {
         return refused(refusal, VERDICT_NO_SUCH_CHECK, "ask for /check/NAME, with the name of an [inbound]");
     }
-    v->inbound = find(v->env->conf, name);
-    if (v->inbound == NULL) {
-        v->inbound = v->visitor->inbound;
+    struct inbound_conf *asked = check_place(v->env->conf, name);
+    if (asked == NULL) {
         return refused(refusal, VERDICT_NO_SUCH_CHECK, "there is no [inbound] of that name");
     }
+    inbound_conf_put(v->inbound);
+    v->inbound = inbound_conf_get(asked);
     v->seen.trusted = inbound_trusts(v->inbound, v->seen.peer);
     if (!v->seen.trusted) {
         return refused(refusal, VERDICT_CLIENT_DENIED,

@@ -572,8 +572,6 @@ static void on_request(void *arg, struct message *request)
         answer_self(e);
     } else if (verdict != VERDICT_FORWARDED) {
         refuse(e, &refusal);
-    } else if (env->draining) {
-        refuse_as(e, VERDICT_DRAINING, "try another replica", CLOCK_SECOND_US);
     } else if (exchange_queue_is_heavy(e, conn_input_bytes(caller->conn))) {
         refuse_as(e, VERDICT_QUEUED_BYTES, "[proxy] max_queued_bytes is reached", CLOCK_SECOND_US);
     } else if (e->intercept) {
@@ -750,10 +748,10 @@ void caller_refuse(struct caller *caller)
 
 void caller_drain(struct caller *caller)
 {
-    if (caller->exchange == NULL && conn_is_idle(caller->conn)) {
-        conn_finish(caller->conn);
-    } else if (caller->exchange != NULL) {
+    if (caller->exchange != NULL) {
         caller->exchange->transfer.must_close = true;
+    } else {
+        conn_hurry(caller->conn); /* its next request may be on its way */
     }
 }
 
@@ -766,6 +764,10 @@ void caller_stop(struct caller *caller)
     } else if (e->state == EXCHANGE_WAIT || e->state == EXCHANGE_DIAL) {
         refuse_as(e, VERDICT_DRAINING, "its turn did not come before drain_timeout; try another replica",
                   CLOCK_SECOND_US);
+    } else if (e->state == EXCHANGE_TRANSFER && !e->transfer.answer_begun) {
+        drop_upstream(e, true);
+        e->bytes_in = e->transfer.sent_bytes;
+        refuse_as(e, VERDICT_DRAIN_CUT, "it may have seen the request", 0);
     } else {
         e->verdict = VERDICT_BROKEN_OFF;
         e->status = e->transfer.status;

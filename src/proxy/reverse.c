@@ -58,6 +58,7 @@ static void reap_due(struct defer *defer)
     buf_fini(&v->keys);
     buf_fini(&v->fields);
     buf_fini(&v->authority);
+    inbound_conf_put(v->inbound);
     v->magic = 0;
     mem_free(v);
 }
@@ -409,6 +410,20 @@ static enum verdict read_request(struct visit *v, struct refusal *refusal)
     return v->visitor->asks ? check_read(v, refusal) : VERDICT_FORWARDED;
 }
 
+/* Settings were loaded again: the same place as it is now. One that is gone keeps its limits for who is here yet. */
+static void refresh(struct visitor *visitor)
+{
+    struct inbound_conf *now = NULL;
+
+    if (visitor->inbound->version != visitor->env->conf->version) {
+        now = check_place(visitor->env->conf, slice_of(visitor->inbound->label));
+    }
+    if (now != NULL) {
+        inbound_conf_put(visitor->inbound);
+        visitor->inbound = inbound_conf_get(now);
+    }
+}
+
 static void on_request(void *arg, struct message *request)
 {
     struct visitor *visitor = arg;
@@ -420,7 +435,8 @@ static void on_request(void *arg, struct message *request)
     v->magic = VISIT_MAGIC;
     v->visitor = visitor;
     v->env = visitor->env;
-    v->inbound = visitor->inbound;
+    refresh(visitor);
+    v->inbound = inbound_conf_get(visitor->inbound);
     v->request = request;
     v->arrived = loop_now(v->env->loop);
     v->sent_before = conn_sent_bytes(visitor->conn);
@@ -546,18 +562,24 @@ static const struct conn_ops conn_ops = {
     .on_closed = on_closed,
 };
 
-struct visitor *visitor_new(struct visit_env *env, const struct inbound_conf *inbound, bool asks, int fd,
+struct visitor *visitor_new(struct visit_env *env, struct inbound_conf *inbound, bool asks, int fd,
                             const struct addr *peer, const struct addr *local, void (*closed)(struct visitor *visitor))
 {
     struct visitor *visitor = mem_zalloc(sizeof(*visitor));
 
     visitor->magic = VISITOR_MAGIC;
     visitor->env = env;
-    visitor->inbound = inbound;
+    visitor->inbound = inbound_conf_get(inbound);
     visitor->asks = asks;
     visitor->on_closed = closed;
     visitor->conn = conn_new(&env->conn, fd, peer, local, &conn_ops, visitor);
     return visitor;
+}
+
+void visitor_free(struct visitor *visitor)
+{
+    inbound_conf_put(visitor->inbound);
+    mem_free(visitor);
 }
 
 void visitor_refuse(struct visitor *visitor)
@@ -571,10 +593,10 @@ void visitor_refuse(struct visitor *visitor)
 
 void visitor_drain(struct visitor *visitor)
 {
-    if (visitor->visit == NULL && conn_is_idle(visitor->conn)) {
-        conn_finish(visitor->conn);
-    } else if (visitor->visit != NULL) {
+    if (visitor->visit != NULL) {
         visitor->visit->transfer.must_close = true;
+    } else {
+        conn_hurry(visitor->conn); /* its next request may be on its way */
     }
 }
 
@@ -586,6 +608,10 @@ void visitor_stop(struct visitor *visitor)
         conn_close(visitor->conn, false);
     } else if (v->state == VISIT_ADMIT || v->state == VISIT_DIAL) {
         refuse_as(v, VERDICT_DRAINING, NULL, "try another replica");
+    } else if (v->state == VISIT_TRANSFER && !v->transfer.answer_begun) {
+        drop_upstream(v, true);
+        v->bytes_in = v->transfer.sent_bytes;
+        refuse_as(v, VERDICT_DRAIN_CUT, NULL, "it may have seen the request");
     } else {
         v->verdict = VERDICT_BROKEN_OFF;
         v->status = v->transfer.status;

@@ -45,6 +45,7 @@
     X(NO_SUCH_CHECK, "no_such_check", 404, "http_request_denied", "There is no such check")                            \
     X(LOOP, "loop", 502, "proxy_loop_detected", "The request came through this proxy before")                          \
     X(DRAINING, "draining", 503, "http_request_denied", "This proxy is shutting down")                                 \
+    X(DRAIN_CUT, "drain_cut", 504, "http_response_timeout", "This proxy ended before the third party answered")        \
     X(CONNECTIONS, "too_many_connections", 503, "connection_limit_reached", "Too many callers at once")                \
     X(UPSTREAM, "upstream", 502, "destination_unavailable", "The third party can't be reached")                        \
     X(UPSTREAM_CLOSED, "upstream_closed", 502, "connection_terminated", "The third party closed without an answer")    \

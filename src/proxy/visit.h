@@ -29,7 +29,7 @@ struct visitor {
     uint32_t magic;
     TAILQ_ENTRY(visitor) link;
     struct visit_env *env;
-    const struct inbound_conf *inbound; /* whose listener it came to */
+    struct inbound_conf *inbound; /* whose listener it came to; a reference, brought up to date with each request */
     bool asks;                          /* it came to the check endpoint */
     struct conn *conn;
     struct visit *visit; /* NULL between requests */
@@ -60,7 +60,7 @@ struct visit {
     enum visit_state state;
     struct visitor *visitor;
     struct visit_env *env;
-    const struct inbound_conf *inbound; /* whose limits count; with the check endpoint, of the name asked for */
+    struct inbound_conf *inbound; /* whose limits count; with the check endpoint, of the name asked for; a reference */
     struct message *request;
     struct target target;
     struct inbound_request seen; /* as the limits see it */

@@ -1,8 +1,11 @@
 #include "proxy/visit_log.h"
 
 #include "base/log.h"
+#include "http/target.h"
 
 #include <string.h>
+
+enum { TARGET_LOG_BYTES = 512 };
 
 /* What is asked about, without the query. */
 static struct slice path_of(const struct visit *v)
@@ -31,10 +34,13 @@ void visit_log(const struct visit *v, struct mono now)
     char client[ADDR_TEXT_BYTES];
     struct addr who = v->seen.peer != NULL ? inbound_client(v->inbound, &v->seen) : *conn_peer(v->visitor->conn);
 
+    char target[TARGET_LOG_BYTES];
+
     addr_format(&who, true, client);
+    target_path_for_log(path_of(v), target, sizeof(target));
     log_line(good ? LOG_INFO : LOG_WARN, "access", LOG_STR("client", client), LOG_STR("inbound", v->inbound->label),
              LOG_SLICE("method", v->seen.peer != NULL ? v->seen.method : v->request->method),
-             LOG_SLICE("target", path_of(v)), LOG_INT("status", v->status), LOG_INT("bytes_in", v->bytes_in),
+             LOG_STR("target", target), LOG_INT("status", v->status), LOG_INT("bytes_in", v->bytes_in),
              LOG_INT("bytes_out", v->bytes_out), LOG_INT("decide_us", mono_diff(decided, v->arrived)),
              LOG_INT("upstream_ms", mono_diff(now, decided) / CLOCK_MS_US),
              LOG_STR("verdict", v->verdict_word != NULL ? v->verdict_word : verdict_word(v->verdict)),

@@ -360,6 +360,11 @@ struct authority *authority_load(const char *dir, struct err *err)
     return a;
 }
 
+bool authority_is_same(const struct authority *a, const struct authority *b)
+{
+    return X509_cmp(a->cert, b->cert) == 0;
+}
+
 void authority_free(struct authority *a)
 {
     struct leaf *leaf;

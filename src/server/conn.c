@@ -28,7 +28,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { CONN_MAGIC = 0x636f6e6e, LINGER_US = 2000000, LINGER_READS = 16, KEEPALIVE_IDLE_S = 30 };
+enum { CONN_MAGIC = 0x636f6e6e, LINGER_US = 2000000, HURRY_US = 1000000, LINGER_READS = 16, KEEPALIVE_IDLE_S = 30 };
 
 /*   parked in   woken by                          given up by
  *   IDLE        bytes                             keepalive timeout, caller closes, owner drains
@@ -147,9 +147,11 @@ const struct addr *conn_local(const struct conn *conn)
     return &conn->local;
 }
 
-bool conn_is_idle(const struct conn *conn)
+void conn_hurry(struct conn *conn)
 {
-    return conn->state == IDLE && buf_len(&conn->input) == 0;
+    if (conn->state == IDLE) {
+        set_timeout(conn, HURRY_US);
+    }
 }
 
 bool conn_request_done(const struct conn *conn)

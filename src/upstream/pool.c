@@ -70,20 +70,28 @@ static void expiry_due(struct timer *timer, struct mono now);
 
 /* ---- all pools ---- */
 
+static void copy_conf(struct upstreams *upstreams, const struct upstreams_conf *conf)
+{
+    size_t bytes = conf->private_upstreams_count * sizeof(upstreams->ranges[0]);
+
+    mem_free(upstreams->ranges);
+    upstreams->ranges = NULL;
+    if (bytes > 0) {
+        upstreams->ranges = mem_alloc(bytes);
+        memcpy(upstreams->ranges, conf->private_upstreams, bytes);
+    }
+    upstreams->conf = *conf;
+    upstreams->conf.private_upstreams = upstreams->ranges;
+}
+
 struct upstreams *pool_upstreams_new(struct loop *loop, const struct upstreams_conf *conf, workers_resolve resolve)
 {
     struct upstreams *upstreams = mem_zalloc(sizeof(*upstreams));
-    size_t ranges_bytes = conf->private_upstreams_count * sizeof(upstreams->ranges[0]);
 
     must(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK);
     upstreams->magic = UPSTREAMS_MAGIC;
     upstreams->loop = loop;
-    upstreams->conf = *conf;
-    if (ranges_bytes > 0) {
-        upstreams->ranges = mem_alloc(ranges_bytes);
-        memcpy(upstreams->ranges, conf->private_upstreams, ranges_bytes);
-    }
-    upstreams->conf.private_upstreams = upstreams->ranges;
+    copy_conf(upstreams, conf);
     upstreams->resolver = resolve_new(loop, conf, resolve);
     upstreams->trusts = tls_trusts_new();
     upstreams->env.loop = loop;
@@ -144,6 +152,7 @@ static struct pool *pool_new(struct upstreams *upstreams, const struct origin *o
     TAILQ_INIT(&pool->waiting);
     TAILQ_INIT(&pool->idle);
     LIST_INIT(&pool->attempts);
+    tls_trust_hold(origin->trust);
     HASH_ADD(hh, upstreams->pools, key.bytes, key->len, pool);
     return pool;
 }
@@ -172,6 +181,7 @@ static void pool_free(struct pool *pool)
     }
     timer_clear(&pool->expiry);
     loop_defer_cancel(&pool->pump);
+    tls_trust_release(pool->origin.trust);
     pool->magic = 0;
     mem_free(pool);
 }
@@ -353,10 +363,46 @@ static void pump(struct defer *defer)
 
 /* ---- for the owner ---- */
 
-bool upstreams_trust(struct upstreams *upstreams, const struct policy *policy, struct err *err)
+struct trusts *upstreams_read_trusts(const struct conf *conf, struct err *err)
+{
+    return tls_trusts_read(conf, err);
+}
+
+void upstreams_free_trusts(struct trusts *trusts)
+{
+    tls_trusts_free(trusts);
+}
+
+static bool same_reach(const struct upstreams_conf *a, const struct upstreams_conf *b)
+{
+    return a->private_mode == b->private_mode && a->private_upstreams_count == b->private_upstreams_count &&
+           (a->private_upstreams_count == 0 ||
+            memcmp(a->private_upstreams, b->private_upstreams,
+                   a->private_upstreams_count * sizeof(a->private_upstreams[0])) == 0);
+}
+
+/* They may lead where nobody may go any more. */
+static void drop_all_idle(struct upstreams *upstreams)
+{
+    for (struct pool *pool = upstreams->pools; pool != NULL; pool = pool->hh.next) {
+        struct upstream *upstream;
+        while ((upstream = TAILQ_FIRST(&pool->idle)) != NULL) {
+            drop_idle(upstream); /* an empty pool is freed by its pump, later */
+        }
+    }
+}
+
+void upstreams_adopt(struct upstreams *upstreams, const struct upstreams_conf *conf, struct trusts *trusts)
 {
     must_be(upstreams, UPSTREAMS_MAGIC);
-    return tls_trust_of(upstreams->trusts, policy, err) != NULL;
+    if (!same_reach(&upstreams->conf, conf)) {
+        drop_all_idle(upstreams);
+    }
+    copy_conf(upstreams, conf);
+    resolve_set_times(upstreams->resolver, conf);
+    if (trusts != NULL) {
+        tls_trusts_adopt(upstreams->trusts, trusts);
+    }
 }
 
 void upstream_acquire(struct upstreams *upstreams, const struct origin *origin, const struct policy *policy,

@@ -10,7 +10,7 @@
  * getaddrinfo() tells no TTL, so a good answer is kept for dns_ttl and a bad one for a second, long enough that a burst
  * of callers asks once. The memory is bounded: the entry used longest ago goes first, but never one that is being asked
  * for. A lookup that hangs keeps its entry and its thread, nothing else; whoever waits for it is told after
- * dns_timeout.
+ * dns_timeout; and when others wait behind it, another thread takes its place (workers.c).
  */
 #include "resolve.h"
 
@@ -21,7 +21,7 @@
 #include <string.h>
 #include <uthash.h>
 
-enum { BAD_ANSWER_US = 1000000 };
+enum { BAD_ANSWER_US = 1000000, RELIEF_US = 250000 };
 
 struct resolve_entry {
     UT_hash_handle hh;
@@ -40,6 +40,7 @@ struct resolver {
     struct loop *loop;
     struct workers *workers;
     struct event *finished;
+    struct timer relief; /* set while jobs may be waiting behind lookups that hang */
     int64_t ttl_us, timeout_us;
     struct resolve_entry *entries;
     TAILQ_HEAD(, resolve_entry) by_age; /* used longest ago first */
@@ -53,8 +54,7 @@ struct resolver *resolve_new(struct loop *loop, const struct upstreams_conf *con
     struct resolver *resolver = mem_zalloc(sizeof(*resolver));
 
     resolver->loop = loop;
-    resolver->ttl_us = conf->dns_ttl_us;
-    resolver->timeout_us = conf->dns_timeout_us;
+    resolve_set_times(resolver, conf);
     TAILQ_INIT(&resolver->by_age);
     resolver->workers = workers_new(conf->resolver_threads > 0 ? conf->resolver_threads : 1,
                                     resolve != NULL ? resolve : workers_system_resolve);
@@ -64,6 +64,12 @@ struct resolver *resolve_new(struct loop *loop, const struct upstreams_conf *con
     event_priority_set(resolver->finished, LOOP_PRIORITY_UPSTREAM);
     must(event_add(resolver->finished, NULL) == 0);
     return resolver;
+}
+
+void resolve_set_times(struct resolver *resolver, const struct upstreams_conf *conf)
+{
+    resolver->ttl_us = conf->dns_ttl_us;
+    resolver->timeout_us = conf->dns_timeout_us;
 }
 
 static void forget(struct resolver *resolver, struct resolve_entry *entry)
@@ -81,6 +87,7 @@ void resolve_free(struct resolver *resolver)
 {
     struct resolve_entry *entry, *next;
 
+    timer_clear(&resolver->relief);
     event_free(resolver->finished);
     workers_free(resolver->workers);
     HASH_ITER(hh, resolver->entries, entry, next)
@@ -127,6 +134,15 @@ static struct resolve_entry *add(struct resolver *resolver, const char *host)
     return entry;
 }
 
+static void relief_due(struct timer *timer, struct mono now)
+{
+    struct resolver *resolver = container_of(timer, struct resolver, relief);
+
+    if (workers_relieve(resolver->workers, now)) {
+        timer_set(resolver->loop, timer, mono_add(now, RELIEF_US), relief_due);
+    }
+}
+
 static bool ask(struct resolver *resolver, struct resolve_entry *entry)
 {
     struct job *job = job_new(entry->host, entry);
@@ -137,6 +153,9 @@ static bool ask(struct resolver *resolver, struct resolve_entry *entry)
     }
     entry->job = job;
     TAILQ_REMOVE(&resolver->by_age, entry, age);
+    if (!timer_is_set(&resolver->relief)) {
+        timer_set(resolver->loop, &resolver->relief, mono_add(loop_now(resolver->loop), RELIEF_US), relief_due);
+    }
     return true;
 }
 

@@ -25,6 +25,8 @@ struct lookup {
 
 /* `resolve` NULL: the system's way. */
 struct resolver *resolve_new(struct loop *loop, const struct upstreams_conf *conf, workers_resolve resolve);
+/* dns_ttl and dns_timeout of lookups from now on. */
+void resolve_set_times(struct resolver *resolver, const struct upstreams_conf *conf);
 /* No lookup may be waiting. */
 void resolve_free(struct resolver *resolver);
 

@@ -8,7 +8,9 @@
  *
  * Sessions are not shared any further than that: a resumed session skips verification, so one that was made under
  * another CA file, or as another client, would speak for somebody who was never checked. Keys are read once and stay in
- * memory, so that a connection never waits for a disk and the files need not be readable later.
+ * memory, so that a connection never waits for a disk and the files need not be readable later. A reload reads them again,
+ * in a thread; where a file has changed, new connections are made by the new one, and pooled ones by the old are not
+ * used again, since a pool is for one trust.
  */
 #include "tls.h"
 
@@ -18,16 +20,23 @@
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <unistd.h>
 #define uthash_malloc(bytes) mem_alloc(bytes)
 #define uthash_free(ptr, bytes) mem_free(ptr)
 #define uthash_fatal(why) wrong(why)
 #include <uthash.h>
 
+enum { DIGEST_BYTES = 32, READ_BYTES = 16384 };
+
 struct trust {
     UT_hash_handle hh;
+    LIST_ENTRY(trust) link; /* while retired */
+    unsigned holders;
+    unsigned char digest[DIGEST_BYTES]; /* of the files, as they were read */
     char *name; /* the three paths; the key */
     X509_STORE *store;
     SSL_CTX *identity; /* holds client certificate, chain and key; NULL: none */
@@ -36,6 +45,7 @@ struct trust {
 
 struct trusts {
     struct trust *by_name;
+    LIST_HEAD(, trust) retired; /* replaced, but maybe still in use */
 };
 
 static const char *openssl_words(void)
@@ -48,13 +58,17 @@ static const char *openssl_words(void)
 
 /* ---- reading ---- */
 
-static void load_system(X509_STORE *store)
+static const char *system_file(void)
 {
     const char *file = getenv("SSL_CERT_FILE");
 
-    if (file == NULL || *file == '\0') {
-        file = curl_version_info(CURLVERSION_NOW)->cainfo;
-    }
+    return file != NULL && *file != '\0' ? file : curl_version_info(CURLVERSION_NOW)->cainfo;
+}
+
+static void load_system(X509_STORE *store)
+{
+    const char *file = system_file();
+
     if (file != NULL && X509_STORE_load_file(store, file) == 1) {
         return;
     }
@@ -112,13 +126,44 @@ static bool load_identity(struct trust *trust, const struct policy *policy, stru
                    err);
 }
 
-static void trust_free(struct trust *trust)
+static void digest_file(EVP_MD_CTX *digest, const char *path)
 {
-    must(curl_share_cleanup(trust->sessions) == CURLSHE_OK);
+    unsigned char bytes[READ_BYTES];
+    FILE *file = path != NULL ? fopen(path, "re") : NULL;
+    size_t got;
+
+    while (file != NULL && (got = fread(bytes, 1, sizeof(bytes), file)) > 0) {
+        must(EVP_DigestUpdate(digest, bytes, got) == 1);
+    }
+    OPENSSL_cleanse(bytes, sizeof(bytes));
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+}
+
+static void digest_files(const struct policy *policy, unsigned char out[DIGEST_BYTES])
+{
+    EVP_MD_CTX *digest = EVP_MD_CTX_new();
+
+    must(digest != NULL && EVP_DigestInit_ex(digest, EVP_sha256(), NULL) == 1);
+    digest_file(digest, policy->ca_file != NULL ? policy->ca_file : system_file());
+    digest_file(digest, policy->client_cert);
+    digest_file(digest, policy->client_key);
+    must(EVP_DigestFinal_ex(digest, out, NULL) == 1);
+    EVP_MD_CTX_free(digest);
+}
+
+/* False: a connection uses its sessions yet. */
+static bool trust_free(struct trust *trust)
+{
+    if (curl_share_cleanup(trust->sessions) != CURLSHE_OK) {
+        return false;
+    }
     X509_STORE_free(trust->store);
     SSL_CTX_free(trust->identity);
     mem_free(trust->name);
     mem_free(trust);
+    return true;
 }
 
 static struct trust *trust_new(const struct policy *policy, char *name, struct err *err)
@@ -133,10 +178,11 @@ static struct trust *trust_new(const struct policy *policy, char *name, struct e
     X509_STORE_set_flags(trust->store, X509_V_FLAG_TRUSTED_FIRST | X509_V_FLAG_PARTIAL_CHAIN);
     /* without lock functions: only the loop's thread uses it */
     must(curl_share_setopt(trust->sessions, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION) == CURLSHE_OK);
+    digest_files(policy, trust->digest);
     if (load_store(trust, policy, err) && load_identity(trust, policy, err)) {
         return trust;
     }
-    trust_free(trust);
+    must(trust_free(trust));
     return NULL;
 }
 
@@ -144,19 +190,109 @@ static struct trust *trust_new(const struct policy *policy, char *name, struct e
 
 struct trusts *tls_trusts_new(void)
 {
-    return mem_zalloc(sizeof(struct trusts));
+    struct trusts *trusts = mem_zalloc(sizeof(*trusts));
+
+    LIST_INIT(&trusts->retired);
+    return trusts;
+}
+
+static void drop(struct trusts *trusts, struct trust *trust)
+{
+    HASH_DEL(trusts->by_name, trust);
+    must(trust_free(trust));
 }
 
 void tls_trusts_free(struct trusts *trusts)
 {
     struct trust *trust, *next;
 
+    if (trusts == NULL) {
+        return;
+    }
     HASH_ITER(hh, trusts->by_name, trust, next)
     {
-        HASH_DEL(trusts->by_name, trust);
-        trust_free(trust);
+        drop(trusts, trust);
+    }
+    while ((trust = LIST_FIRST(&trusts->retired)) != NULL) {
+        LIST_REMOVE(trust, link);
+        must(trust_free(trust));
     }
     mem_free(trusts);
+}
+
+struct trusts *tls_trusts_read(const struct conf *conf, struct err *err)
+{
+    struct trusts *trusts = tls_trusts_new();
+    bool good = true;
+
+    for (unsigned i = 0; i <= conf->policies_count; i++) {
+        const struct policy *policy = i < conf->policies_count ? conf->policies[i] : conf->fallback;
+        good = (policy->https == HTTPS_TUNNEL || tls_trust_of(trusts, policy, err) != NULL) && good;
+    }
+    if (!good) {
+        tls_trusts_free(trusts);
+        return NULL;
+    }
+    return trusts;
+}
+
+void tls_trust_hold(struct trust *trust)
+{
+    if (trust != NULL) {
+        trust->holders++;
+    }
+}
+
+void tls_trust_release(struct trust *trust)
+{
+    if (trust != NULL) {
+        must(trust->holders > 0);
+        trust->holders--;
+    }
+}
+
+static void sweep_retired(struct trusts *trusts)
+{
+    struct trust *trust = LIST_FIRST(&trusts->retired);
+
+    while (trust != NULL) {
+        struct trust *next = LIST_NEXT(trust, link);
+        if (trust->holders == 0) {
+            LIST_REMOVE(trust, link);
+            if (!trust_free(trust)) {
+                LIST_INSERT_HEAD(&trusts->retired, trust, link);
+            }
+        }
+        trust = next;
+    }
+}
+
+static void retire(struct trusts *trusts, struct trust *trust)
+{
+    HASH_DEL(trusts->by_name, trust);
+    LIST_INSERT_HEAD(&trusts->retired, trust, link);
+}
+
+void tls_trusts_adopt(struct trusts *trusts, struct trusts *fresh)
+{
+    struct trust *trust, *next, *other;
+
+    sweep_retired(trusts); /* of the reload before */
+    HASH_ITER(hh, trusts->by_name, trust, next)
+    {
+        HASH_FIND_STR(fresh->by_name, trust->name, other);
+        if (other == NULL || memcmp(trust->digest, other->digest, DIGEST_BYTES) != 0) {
+            retire(trusts, trust);
+        }
+    }
+    HASH_ITER(hh, fresh->by_name, trust, next)
+    {
+        HASH_FIND_STR(trusts->by_name, trust->name, other);
+        if (other == NULL) {
+            HASH_DEL(fresh->by_name, trust);
+            HASH_ADD_KEYPTR(hh, trusts->by_name, trust->name, strlen(trust->name), trust);
+        }
+    }
 }
 
 struct trust *tls_trust_of(struct trusts *trusts, const struct policy *policy, struct err *err)

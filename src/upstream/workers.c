@@ -6,6 +6,10 @@
  * getaddrinfo() can hang for minutes and can't be interrupted. So nobody ever joins these threads: they are detached,
  * and what they share with the loop is counted. When the loop lets go first, the last thread to come back frees the
  * rest. libcurl's own threaded resolver was rejected since cancelling it joins its thread, which stops the loop.
+ *
+ * Names whose servers say nothing would soon hold every thread, and then no name at all could be resolved. So a thread
+ * that has been in one lookup for WORKERS_STUCK_US counts as lost: while others wait, another one stands in for it, up to
+ * WORKERS_THREADS_MOST in all. Who comes back from a lookup and finds more than were asked for at work leaves.
  */
 #include "workers.h"
 
@@ -24,10 +28,17 @@ enum { THREAD_STACK_BYTES = 512 * 1024 };
 
 TAILQ_HEAD(job_list, job);
 
+/* A thread in a lookup; lies on its stack. */
+struct lookup_under_way {
+    LIST_ENTRY(lookup_under_way) link;
+    struct mono since;
+};
+
 struct workers {
     pthread_mutex_t lock; /* guards everything below that changes */
     pthread_cond_t wake;
     struct job_list queued, finished;
+    LIST_HEAD(, lookup_under_way) under_way;
     unsigned queued_count, idle_threads, threads, threads_most;
     unsigned refs; /* the loop's, and one for each thread */
     bool stopping;
@@ -83,12 +94,38 @@ static void finish(struct workers *workers, struct job *job)
     }
 }
 
+/* Threads that may come back soon; called with the lock held. */
+static unsigned fit_threads(const struct workers *workers, struct mono now)
+{
+    const struct lookup_under_way *lookup;
+    unsigned stuck = 0;
+
+    LIST_FOREACH(lookup, &workers->under_way, link)
+    {
+        stuck += mono_diff(now, lookup->since) >= WORKERS_STUCK_US;
+    }
+    return workers->threads - stuck;
+}
+
+/* The lookup itself, without the lock. */
+static void look_up(struct workers *workers, struct job *job)
+{
+    struct lookup_under_way lookup = {.since = clock_mono_now()};
+
+    LIST_INSERT_HEAD(&workers->under_way, &lookup, link);
+    pthread_mutex_unlock(&workers->lock);
+    job->status = workers->resolve(job->host, job->addrs, &job->count);
+    pthread_mutex_lock(&workers->lock);
+    LIST_REMOVE(&lookup, link);
+}
+
 static void *worker_main(void *arg)
 {
     struct workers *workers = arg;
+    bool surplus = false;
 
     pthread_mutex_lock(&workers->lock);
-    while (!workers->stopping) {
+    while (!workers->stopping && !surplus) {
         struct job *job = TAILQ_FIRST(&workers->queued);
         if (job == NULL) {
             workers->idle_threads++;
@@ -98,15 +135,15 @@ static void *worker_main(void *arg)
         }
         TAILQ_REMOVE(&workers->queued, job, link);
         workers->queued_count--;
-        pthread_mutex_unlock(&workers->lock);
-        job->status = workers->resolve(job->host, job->addrs, &job->count);
-        pthread_mutex_lock(&workers->lock);
+        look_up(workers, job);
         if (workers->stopping) {
             job_free(job);
         } else {
             finish(workers, job);
         }
+        surplus = fit_threads(workers, clock_mono_now()) > workers->threads_most;
     }
+    workers->threads--;
     unlock_and_put(workers);
     return NULL;
 }
@@ -142,6 +179,7 @@ struct workers *workers_new(unsigned threads, workers_resolve resolve)
     pthread_cond_init(&workers->wake, NULL);
     TAILQ_INIT(&workers->queued);
     TAILQ_INIT(&workers->finished);
+    LIST_INIT(&workers->under_way);
     workers->threads_most = threads;
     workers->refs = 1;
     workers->resolve = resolve;
@@ -165,12 +203,39 @@ int workers_fd(const struct workers *workers)
     return workers->finished_fd;
 }
 
+/* Called with the lock held. False: there is nobody to do the work. */
+static bool add_thread(struct workers *workers, struct mono now)
+{
+    bool may = workers->threads < WORKERS_THREADS_MOST && fit_threads(workers, now) < workers->threads_most;
+
+    return (may && start_thread(workers)) || workers->threads > 0;
+}
+
+bool workers_relieve(struct workers *workers, struct mono now)
+{
+    pthread_mutex_lock(&workers->lock);
+    unsigned waiting = workers->queued_count;
+    for (unsigned i = workers->idle_threads; i < waiting && fit_threads(workers, now) < workers->threads_most; i++) {
+        (void)add_thread(workers, now);
+    }
+    pthread_mutex_unlock(&workers->lock);
+    return waiting > 0;
+}
+
+unsigned workers_threads(struct workers *workers)
+{
+    pthread_mutex_lock(&workers->lock);
+    unsigned threads = workers->threads;
+    pthread_mutex_unlock(&workers->lock);
+    return threads;
+}
+
 bool workers_submit(struct workers *workers, struct job *job)
 {
     pthread_mutex_lock(&workers->lock);
     bool fits = workers->queued_count < WORKERS_QUEUE;
-    if (fits && workers->idle_threads <= workers->queued_count && workers->threads < workers->threads_most) {
-        fits = start_thread(workers) || workers->threads > 0;
+    if (fits && workers->idle_threads <= workers->queued_count) {
+        fits = add_thread(workers, clock_mono_now());
     }
     if (fits) {
         TAILQ_INSERT_TAIL(&workers->queued, job, link);

@@ -125,14 +125,18 @@ def test_a_wrong_command_line_points_at_the_help(arguments):
     assert done.returncode == 2 and "sluice" in done.stderr
 
 
-def test_a_taken_address_is_named(rig):
-    taken = rig.sluice()
-    path = rig.directory / "taken.ini"
-    path.write_text(ini(proxy={"listen": "%s:%d" % taken.address}))
-    done = run("-c", str(path))
-    if done.returncode == 0:
-        pytest.fail("two listened on one address")
-    assert str(taken.address[1]) in done.stderr
+def test_a_taken_address_is_named(rig, origin):
+    done = with_file(rig.directory, ini(proxy={"listen": origin.authority}))
+    assert done.returncode == 1
+    assert str(origin.port) in done.stderr and "change [proxy] listen" in done.stderr
+
+
+def test_a_second_process_on_one_address_is_told_of_in_the_log(rig, origin):
+    first = rig.sluice()
+    second = rig.sluice(proxy={"listen": "%s:%d" % first.address})
+    assert second.wait_event("listening_shared")[0]["address"].endswith(f":{first.address[1]}")
+    assert first.events("listening_shared") == []
+    assert [first.get(origin.url()).status for _ in range(8)] == [200] * 8
 
 
 def test_long_section_names_and_ipv6_hosts_are_read_whole(rig):

@@ -313,6 +313,19 @@ def test_out_of_descriptors_it_rests_and_then_goes_on(rig, origin):
     assert eventually(lambda: served(sluice, origin), why="room again")
 
 
+def test_callers_over_the_limit_take_nothing_from_those_who_are_in(rig, origin):
+    sluice = rig.sluice(descriptors=60, default={"rate": "10000/s"})
+    limit = int(sluice.wait_event("few_descriptors")[0]["used"])
+    admitted = [sluice.caller() for _ in range(limit)]
+    for caller in admitted:
+        assert caller.get(origin.url()).status == 200
+    over = [sluice.caller() for _ in range(100)]
+    sluice.wait_event("access", verdict="too_many_connections")
+    for caller in admitted:
+        assert caller.get(origin.url("/again")).status == 200
+    assert len(over) == 100 and sluice.events("access")[-1]["verdict"] == "forwarded"
+
+
 def served(sluice, origin):
     try:
         return sluice.get(origin.url()).status == 200

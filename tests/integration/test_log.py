@@ -64,7 +64,7 @@ def test_odd_bytes_in_a_target_cannot_forge_a_line(rig, origin):
     sluice = rig.sluice()
     sluice.get(origin.url('/p"status=999\\x'))
     fields = sluice.access()[0]
-    assert fields["status"] == "200" and fields["target"].startswith(origin.url('/p"status=999'))
+    assert fields["status"] == "200" and fields["target"] == origin.url('/p"status=...')
 
 
 VERDICTS = {

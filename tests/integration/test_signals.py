@@ -33,7 +33,7 @@ def test_who_waits_gets_its_turn_and_nobody_new_comes_in(rig, origin):
         caller.send(request("GET", origin.url("/waits")))
     origin.wait(1, "/waits")
     drain(sluice)
-    assert not answers(sluice.address)
+    eventually(lambda: not answers(sluice.address), why="nobody listens any more")
     for caller in callers:
         response = caller.response()
         assert response.status == 200
@@ -82,6 +82,21 @@ def test_after_drain_timeout_endless_answers_and_tunnels_are_cut(rig, origin):
     tunnel.head()
     drain(sluice)
     assert sluice.exit_code() == 0
+
+
+def test_after_drain_timeout_who_waits_for_an_answer_is_told_so(rig, origin):
+    gate = origin.gate()
+    origin.fallback = lambda peer, _: gate.wait()
+    sluice = rig.sluice(proxy={"drain_timeout": "300ms"})
+    caller = sluice.caller().send(request("GET", origin.url()))
+    origin.wait(1)
+    drain(sluice)
+    answer = caller.response()
+    assert answer.status == 504 and json.loads(answer.body)["reason"] == "drain_cut"
+    assert answer.get("Retry-After") is None, "the third party may have seen it"
+    assert caller.at_end()
+    assert sluice.exit_code() == 0
+    assert sluice.access(verdict="drain_cut")
 
 
 def test_a_second_signal_ends_at_once(rig, origin):

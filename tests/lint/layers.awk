@@ -7,7 +7,7 @@
 # Run from the top of the tree with every .c and .h of src/ and include/ as arguments. Exit 1 with a line per fault.
 
 BEGIN {
-    split("base 0 conf 1 http 2 redis 2 lua 2 server 3 outbound 3 inbound 3 upstream 3 proxy 4 admin 5 main.c 6", pairs, " ")
+    split("base 0 conf 1 http 2 redis 2 lua 2 server 3 outbound 3 inbound 3 upstream 3 proxy 4 admin 5 app 6 main.c 7", pairs, " ")
     for (i = 1; i in pairs; i += 2)
         row[pairs[i]] = pairs[i + 1]
 }

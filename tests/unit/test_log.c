@@ -125,6 +125,35 @@ START_TEST(lines_below_the_level_are_not_written)
 }
 END_TEST
 
+static void warn(const char *event)
+{
+    log_line(LOG_WARN, event, LOG_INT("n", 1), LOG_END);
+}
+
+START_TEST(what_repeats_is_thinned_out_and_the_rest_is_counted)
+{
+    static const char flood[] = "flood", other[] = "other", access_event[] = "access";
+
+    ck_assert(log_open(path, LOG_LOGFMT, LOG_INFO));
+    for (int i = 0; i < 1000; i++) {
+        warn(flood);
+        warn(access_event);
+    }
+    warn(other);
+    while (count(contents(path), "event=log_repeated of=flood") == 0) { /* until the next second has begun */
+        warn(flood);
+        poll(NULL, 0, 1);
+    }
+    log_close();
+    unsigned written = count(contents(path), "event=flood ");
+    ck_assert_uint_ge(written, 101);
+    ck_assert_uint_lt(written, 900);
+    ck_assert_uint_eq(count(text, "event=access "), 1000);
+    ck_assert_uint_eq(count(text, "event=other "), 1);
+    ck_assert_uint_ge(count(text, "event=log_repeated of=flood not_written="), 1);
+}
+END_TEST
+
 START_TEST(a_closed_log_takes_nothing_and_can_be_opened_again)
 {
     log_line(LOG_ERROR, "early", LOG_END);
@@ -421,6 +450,7 @@ static Suite *suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, lines_arrive_in_order_and_closing_waits_for_them);
     tcase_add_test(tc, lines_below_the_level_are_not_written);
+    tcase_add_test(tc, what_repeats_is_thinned_out_and_the_rest_is_counted);
     tcase_add_test(tc, a_closed_log_takes_nothing_and_can_be_opened_again);
     tcase_add_test(tc, a_file_that_cannot_be_opened_is_told);
     tcase_add_test(tc, the_log_goes_to_standard_error_without_a_path);

@@ -2,10 +2,12 @@
 /* Buckets of this process alone, in virtual time. */
 #include "../sim/loop_virtual.h"
 #include "../sim/policy_fixed.h"
+#include "base/mem.h"
 #include "outbound/outbound.h"
 
 #include <check.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { GUESTS = 64 };
 
@@ -473,6 +475,114 @@ START_TEST(the_gap_mode_keeps_requests_apart)
 }
 END_TEST
 
+/* ---- other settings ---- */
+
+static struct policy *policy_of(const char *label, int64_t count, int64_t period_us, uint64_t version)
+{
+    struct policy *made = policy_fixed(count, period_us);
+
+    mem_free(made->label);
+    made->label = mem_strdup(label);
+    made->version = version;
+    return made;
+}
+
+static void enter_patiently(int count)
+{
+    for (int i = 0; i < count; i++) {
+        ck_assert_int_eq(enter(i, 86400 * CLOCK_SECOND_US), ENQUEUE_OK);
+    }
+}
+
+START_TEST(who_waits_is_let_out_at_a_higher_rate_at_once)
+{
+    use_policy(1, 3600 * CLOCK_SECOND_US);
+    enter_patiently(3);
+    pass(CLOCK_SECOND_US);
+    ck_assert_int_eq(guests[0].released_us, 0);
+    ck_assert_int_eq(guests[1].released_us, -1);
+    struct policy *fast = policy_of("fixed", 10, CLOCK_SECOND_US, 1);
+    struct conf conf = {.version = 1, .fallback = fast};
+    outbound_adopt(outbound, &conf);
+    pass(CLOCK_SECOND_US);
+    ck_assert_int_ge(guests[1].released_us, CLOCK_SECOND_US);
+    ck_assert_int_ge(guests[2].released_us - guests[1].released_us, policy_interval_us(fast));
+    ck_assert_int_lt(guests[2].released_us, 3 * CLOCK_SECOND_US / 2);
+    policy_put(fast);
+}
+END_TEST
+
+START_TEST(a_rate_that_is_raised_twice_never_lets_two_out_too_close)
+{
+    int64_t last = 0;
+
+    use_policy(1, 10 * CLOCK_SECOND_US);
+    enter_patiently(20);
+    pass(CLOCK_SECOND_US);
+    for (unsigned step = 1; step <= 5; step++) {
+        struct policy *faster = policy_of("fixed", 2 * step, CLOCK_SECOND_US, step);
+        struct conf conf = {.version = step, .fallback = faster};
+        outbound_adopt(outbound, &conf);
+        pass(CLOCK_SECOND_US);
+        for (int i = 0; i < 20 && guests[i].released_us >= 0; i++) {
+            if (guests[i].released_us > last && last > 0 && i > 0) {
+                ck_assert_int_ge(guests[i].released_us - guests[i - 1].released_us, policy_interval_us(faster));
+            }
+            last = guests[i].released_us > last ? guests[i].released_us : last;
+        }
+        policy_put(faster); /* the bucket has it */
+    }
+}
+END_TEST
+
+START_TEST(an_earlier_policy_does_not_come_back)
+{
+    struct policy *newer = policy_of("fixed", 20, CLOCK_SECOND_US, 2);
+
+    ck_assert_ptr_nonnull(bucket());
+    ck_assert_ptr_nonnull(outbound_bucket(outbound, newer, "api.example.com"));
+    ck_assert_ptr_eq(stats().policy, newer); /* though stats() asks for it under the earlier one */
+    policy_put(newer);
+}
+END_TEST
+
+static void note_name(void *arg, const struct bucket_stats *seen)
+{
+    strcat(arg, seen->name);
+}
+
+START_TEST(configured_buckets_come_and_go_and_keep_the_order_of_the_file)
+{
+    char names[64] = "";
+    struct policy *old[] = {policy_of("a", 1, CLOCK_SECOND_US, 0), policy_of("b", 1, CLOCK_SECOND_US, 0)};
+    struct policy *new[] = {policy_of("c", 2, CLOCK_SECOND_US, 1), policy_of("b", 2, CLOCK_SECOND_US, 1)};
+    struct conf conf = {.version = 1, .fallback = policy, .policies = new, .policies_count = 2};
+    struct forecast forecast;
+
+    outbound_warm(outbound, old[0], "a");
+    outbound_warm(outbound, old[1], "b");
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(bucket_enqueue(outbound_bucket(outbound, old[0], "a"), &guests[i].waiter, 30 * CLOCK_SECOND_US,
+                                        &forecast),
+                         ENQUEUE_OK);
+    }
+    outbound_adopt(outbound, &conf);
+    pass(100 * CLOCK_MS_US);
+    outbound_each_kept(outbound, note_name, names);
+    ck_assert_str_eq(names, "cb");
+    pass(10 * CLOCK_SECOND_US);
+    ck_assert_int_ge(guests[2].released_us, 2 * CLOCK_SECOND_US); /* worked off at the rate it had */
+    pass(120 * CLOCK_SECOND_US);
+    names[0] = '\0';
+    outbound_each(outbound, note_name, names);
+    ck_assert_ptr_null(strchr(names, 'a')); /* then forgotten */
+    for (int i = 0; i < 2; i++) {
+        policy_put(old[i]);
+        policy_put(new[i]);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("pacer");
@@ -502,6 +612,10 @@ int main(void)
         a_configured_bucket_is_kept,
         a_new_policy_spaces_the_next_slots,
         the_gap_mode_keeps_requests_apart,
+        who_waits_is_let_out_at_a_higher_rate_at_once,
+        a_rate_that_is_raised_twice_never_lets_two_out_too_close,
+        an_earlier_policy_does_not_come_back,
+        configured_buckets_come_and_go_and_keep_the_order_of_the_file,
     };
 
     tcase_add_checked_fixture(alone, setup, teardown);

@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <check.h>
 #include <netdb.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -33,7 +34,7 @@ static int fake_resolve(const char *host, struct addr addrs[WORKERS_ADDRS], unsi
     if (strcmp(host, "unknown.test") == 0) {
         return EAI_NONAME;
     }
-    if (strcmp(host, "hang.test") == 0) {
+    if (strncmp(host, "hang", 4) == 0) {
         sem_post(&hanging);
         sem_wait(&let_go);
     }
@@ -269,6 +270,89 @@ START_TEST(a_lookup_that_hangs_is_given_up_in_time_and_holds_up_neither_others_n
 }
 END_TEST
 
+START_TEST(names_that_hang_hold_up_others_for_a_second_and_not_for_good)
+{
+    struct asker stuck[4], others[3];
+    static const char *const names[] = {"hang1.test", "hang2.test", "hang3.test", "hang4.test"};
+
+    memset(stuck, 0, sizeof(stuck));
+    memset(others, 0, sizeof(others));
+
+    begin(60 * CLOCK_SECOND_US, 20 * CLOCK_SECOND_US, 2);
+    for (int i = 0; i < 4; i++) { /* twice as many as threads: one thread for each is lost after the other */
+        ck_assert(!ask(&stuck[i], names[i]));
+    }
+    ck_assert(!ask(&others[0], "one.test"));
+    ck_assert(!ask(&others[1], "two.test"));
+    run_for_answers(2);
+    ck_assert_int_eq(others[0].error, UPSTREAM_OK);
+    ck_assert_int_eq(others[1].error, UPSTREAM_OK);
+    for (int i = 0; i < 4; i++) {
+        sem_wait(&hanging);
+        ck_assert_uint_eq(stuck[i].answers, 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        sem_post(&let_go);
+    }
+    run_for_answers(4);
+    ck_assert_int_eq(stuck[3].error, UPSTREAM_OK);
+    ck_assert(!ask(&others[2], "three.test"));
+    run_for_answers(1);
+    ck_assert_int_eq(others[2].error, UPSTREAM_OK);
+    end();
+}
+END_TEST
+
+static void submit(struct workers *workers, const char *host)
+{
+    ck_assert(workers_submit(workers, job_new(host, NULL)));
+}
+
+static void take(struct workers *workers, unsigned count)
+{
+    struct job *job;
+
+    while (count > 0) {
+        if ((job = workers_take(workers)) != NULL) {
+            job_free(job);
+            count--;
+        }
+        sched_yield();
+    }
+}
+
+START_TEST(stand_ins_are_bounded_and_leave_when_those_who_were_stuck_come_back)
+{
+    struct workers *workers;
+    struct mono later;
+
+    sem_init(&hanging, 0, 0);
+    sem_init(&let_go, 0, 0);
+    workers = workers_new(2, fake_resolve);
+    for (int i = 0; i < WORKERS_THREADS_MOST + 10; i++) {
+        submit(workers, "hang.test");
+        later = mono_add(clock_mono_now(), WORKERS_STUCK_US); /* all that are in a lookup now are stuck by then */
+        workers_relieve(workers, later);
+        if (i < WORKERS_THREADS_MOST) {
+            sem_wait(&hanging);
+        }
+        ck_assert_uint_le(workers_threads(workers), WORKERS_THREADS_MOST);
+    }
+    ck_assert_uint_eq(workers_threads(workers), WORKERS_THREADS_MOST);
+    ck_assert(workers_relieve(workers, later));
+    for (int i = 0; i < WORKERS_THREADS_MOST + 10; i++) {
+        sem_post(&let_go);
+    }
+    take(workers, WORKERS_THREADS_MOST + 10);
+    while (workers_threads(workers) > 2) {
+        sched_yield();
+    }
+    submit(workers, "one.test");
+    take(workers, 1);
+    workers_free(workers);
+}
+END_TEST
+
 START_TEST(a_late_answer_is_remembered_though_nobody_waited_for_it)
 {
     struct asker stuck = {0}, later = {0};
@@ -378,6 +462,8 @@ int main(void)
     tcase_add_test(tc, a_name_without_addresses_is_an_error);
     tcase_add_test(tc, the_families_take_turns_and_the_preferred_address_goes_first);
     tcase_add_test(tc, a_lookup_that_hangs_is_given_up_in_time_and_holds_up_neither_others_nor_the_end);
+    tcase_add_test(tc, names_that_hang_hold_up_others_for_a_second_and_not_for_good);
+    tcase_add_test(tc, stand_ins_are_bounded_and_leave_when_those_who_were_stuck_come_back);
     tcase_add_test(tc, a_late_answer_is_remembered_though_nobody_waited_for_it);
     tcase_add_test(tc, a_cancelled_lookup_is_not_answered_and_not_asked_for_when_it_had_not_begun);
     tcase_add_test(tc, the_queue_of_names_to_ask_for_is_bounded);

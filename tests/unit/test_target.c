@@ -463,6 +463,24 @@ START_TEST(logs_show_scheme_host_and_path)
 }
 END_TEST
 
+START_TEST(logs_hide_what_a_path_may_hide)
+{
+    ck_assert_str_eq(logged("GET", "/a%3Fk=VALUE"), "http://h.example/a%3Fk=...");
+    ck_assert_str_eq(logged("GET", "/a%3fk%3DVALUE&b=V"), "http://h.example/a%3f...&b=...");
+    ck_assert_str_eq(logged("GET", "/a%25253Fk=VALUE"), "http://h.example/a%25253Fk=...");
+    ck_assert_str_eq(logged("GET", "/a;jsessionid=VALUE/b"), "http://h.example/a;jsessionid=...");
+    ck_assert_str_eq(logged("GET", "/token=VALUE/list"), "http://h.example/token=.../list");
+    ck_assert_str_eq(logged("GET", "/bot110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw/getMe"), "http://h.example/.../getMe");
+    ck_assert_str_eq(logged("GET", "/services/T0000/B0000/XxXxXxXxXxXxXxXxXxXxXx01"),
+                     "http://h.example/services/T0000/B0000/...");
+    /* what is worth seeing stays */
+    ck_assert_str_eq(logged("GET", "/orders/123e4567-e89b-12d3-a456-426614174000/items"),
+                     "http://h.example/orders/123e4567-e89b-12d3-a456-426614174000/items");
+    ck_assert_str_eq(logged("GET", "/v1/chat/completions"), "http://h.example/v1/chat/completions");
+    ck_assert_str_eq(logged("GET", "/100%25/x%2"), "http://h.example/100%25/x%2");
+}
+END_TEST
+
 START_TEST(logs_hide_the_values_of_a_query)
 {
     ck_assert_str_eq(logged("GET", "/x?key=secret"), "http://h.example/x?key=...");
@@ -507,6 +525,7 @@ static Suite *suite(void)
     tcase_add_test(tc, asterisk_form_is_for_options_only);
     tcase_add_test(tc, options_without_a_path_is_for_the_server_as_a_whole);
     tcase_add_test(tc, connect_takes_host_and_port);
+    tcase_add_test(tc, logs_hide_what_a_path_may_hide);
     tcase_add_test(tc, connect_to_anything_else_is_refused);
     tcase_add_test(tc, methods_are_case_sensitive);
     tcase_add_test(tc, other_schemes_are_refused);
