@@ -172,7 +172,7 @@ check:
 	@sh tests/rig/install.sh check
 	@$(MAKE) --no-print-directory -j2 all rig units
 	@$(MAKE) --no-print-directory lint-selftest lint
-	@$(MAKE) --no-print-directory unit sim
+	@$(MAKE) --no-print-directory unit sim-quick
 	@$(MAKE) --no-print-directory integration
 	@$(MAKE) --no-print-directory asan
 	@echo "check: all passed"
@@ -260,7 +260,8 @@ help:
 	@echo "make run        install what is missing, build, run on $(LISTEN) with CONF=$(CONF)"
 	@echo "make demo       40 calls at once against a limit, drawn: one replica, then three on a Redis"
 	@echo "make check      everything the build machine runs: lint, unit, sim, integration, and again under sanitizers"
-	@echo "make unit|sim|lint|integration|asan    parts of it"
+	@echo "make unit|sim-quick|lint|integration|asan    parts of it"
+	@echo "make sim|sim-long    10,000 (200,000) random fault sequences in virtual time, and each guard of pacing taken away"
 	@echo "make deps       install what building needs"
 	@echo "make clients    integration tests with other people's HTTP clients"
 	@echo "make valgrind   unit tests under valgrind"

@@ -104,6 +104,15 @@ void fake_redis_set(struct fake_redis *redis, const char *key, const char *field
     fake_field_set(fake_find_or_make(redis->data, key), field, value);
 }
 
+void fake_redis_delete(struct fake_redis *redis, const char *key)
+{
+    struct entry *entry = fake_find(redis, key);
+
+    if (entry != NULL) {
+        fake_entry_free(redis->data, entry);
+    }
+}
+
 void fake_redis_set_text(struct fake_redis *redis, const char *key, bool as_list, const char *text)
 {
     struct entry *entry = fake_find(redis, key);

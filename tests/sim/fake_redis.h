@@ -22,6 +22,8 @@ void fake_reply_free(struct redisReply *reply);
 const char *fake_redis_field(struct fake_redis *redis, const char *key, const char *field);
 /* As HSET. */
 void fake_redis_set(struct fake_redis *redis, const char *key, const char *field, const char *value);
+/* As DEL. */
+void fake_redis_delete(struct fake_redis *redis, const char *key);
 /* As SET, or as RPUSH of these words to a new list. Without expiry. */
 void fake_redis_set_text(struct fake_redis *redis, const char *key, bool as_list, const char *text);
 /* Milliseconds; -1 = never expires, -2 = no such key. */

@@ -177,13 +177,11 @@ static struct policy *policy_of(const struct fleet_conf *conf)
                                               .adapt_return_us = 4 * CLOCK_SECOND_US};
     policy->strict = conf->is_gap ? STRICT_GAP : STRICT_WINDOW;
     policy->max_wait_us = conf->period_us * 30 > 30 * CLOCK_SECOND_US ? conf->period_us * 30 : 30 * CLOCK_SECOND_US;
+    policy->on_redis_down = conf->mode;
     if (conf->permits > 0) {
         policy->on_redis_down = REDIS_DOWN_RESERVE;
         policy->outage_permits = conf->permits;
         policy->replicas_max = conf->replicas_max;
-    }
-    if (conf->control == CONTROL_SPACING) {
-        policy->rate.period_us -= policy_displacement_us(policy); /* the spacing becomes W / N */
     }
     return policy;
 }
@@ -286,9 +284,6 @@ static void strike_replica(struct planned *planned)
     switch (planned->fault) {
     case FAULT_FREEZE:
         loop_freeze(replica->loop, planned->amount);
-        if (fleet->conf.control == CONTROL_STOPPED_CLOCK) {
-            loop_skip_clock(replica->loop, planned->amount);
-        }
         break;
     case FAULT_CRASH:
         kill_replica(replica);
@@ -330,6 +325,9 @@ static void strike(void *arg)
         break;
     case FAULT_FLUSH:
         fake_redis_load(server->redis, NULL);
+        break;
+    case FAULT_EVICT:
+        fake_redis_delete(server->redis, "sluice:{" DESTINATION "}:b");
         break;
     case FAULT_STEP:
         server->clock_us += planned->amount;
@@ -380,7 +378,6 @@ struct fleet *fleet_new(const struct fleet_conf *conf, uint64_t seed)
     fleet->conf = *conf;
     fleet->world = world_new(seed);
     server_init(&fleet->server, fleet->world);
-    fleet->server.keeps_run_id = conf->control == CONTROL_RUN_ID;
     for (unsigned i = 0; i < conf->replicas; i++) {
         add_replica(fleet);
     }

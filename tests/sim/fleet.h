@@ -3,8 +3,7 @@
 /* Replicas, callers, a third party that counts, and what can go wrong between them. */
 #include "link_virtual.h"
 
-/* Guards that can be taken away, to see the limit broken. */
-enum fleet_control { CONTROL_NONE, CONTROL_RUN_ID, CONTROL_SPACING, CONTROL_STOPPED_CLOCK };
+#include "conf/policy.h"
 
 struct fleet_conf {
     unsigned replicas;
@@ -19,7 +18,7 @@ struct fleet_conf {
     int64_t dial_us;                   /* longest time to get a connection */
     int64_t patience_us;               /* mean; 0 = callers never leave */
     int64_t permits, replicas_max;     /* on_redis_down = reserve */
-    enum fleet_control control;
+    enum on_redis_down mode;
 };
 
 enum fault {
@@ -31,6 +30,7 @@ enum fault {
     FAULT_DOWN,         /* Redis for `amount` us, data kept */
     FAULT_EMPTY,        /* Redis for `amount` us, data lost */
     FAULT_FLUSH,        /* data lost, the process stays */
+    FAULT_EVICT,        /* the bucket alone lost, what its epoch is stays */
     FAULT_STEP,         /* Redis' clock by `amount` us */
     FAULT_SLEW,         /* Redis' clock gains `amount` ppm */
     FAULT_PAUSE,        /* an operator asks replica `who` to wait `amount` us */

@@ -1,7 +1,8 @@
-# The simulator: the real outbound and the real scripts, in virtual time. `make sim` plays everything;
-# `$(B)/sim/sim --seed N` repeats one random fault sequence, `--runs N --first S` plays more of them.
+# The simulator: the real outbound and the real scripts, in virtual time. `make sim` plays every scenario, 10,000 random fault
+# sequences, and the guards taken away one by one; `make sim-quick` fewer, `make sim-long` many more.
+# `$(B)/sim/sim --seed N` repeats one random fault sequence, `--runs N --first S` plays others.
 SIM_SRC = $(wildcard src/outbound/*.c) src/conf/policy.c src/conf/feedback.c src/base/histogram.c src/base/mem.c src/base/must.c src/base/str.c \
-          tests/sim/sim.c tests/sim/fleet.c tests/sim/link_virtual.c tests/sim/fake_redis.c \
+          tests/sim/sim.c tests/sim/chance.c tests/sim/fleet.c tests/sim/link_virtual.c tests/sim/fake_redis.c \
           tests/sim/fake_commands.c tests/sim/loop_virtual.c tests/sim/policy_fixed.c tests/sim/log_quiet.c
 SIM_OBJ = $(SIM_SRC:%.c=$(B)/%.o) $(addprefix $(B)/src/lua/,reserve.o settle.o pause.o members.o fly.o charge.o word.o)
 LUA51_LIBS = $(shell $(PKG_CONFIG) --libs lua5.1)
@@ -15,8 +16,20 @@ $(B)/sim/sim: $(SIM_OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LUA51_LIBS) -lm
 
+# Two processes at a time.
+SIM_RUNS ?= 10000
+SIM_FIRST ?= 1
+random = seq 0 3 | xargs -P 2 -I@ sh -c '$(B)/sim/sim --runs $$(($(1) / 4)) --first $$(($(SIM_FIRST) + @ * $(1) / 4))'
+
 sim: $(B)/sim/sim
-	$(B)/sim/sim
+	@$(B)/sim/sim
+	@$(call random,$(SIM_RUNS))
+	@SIM_OBJ="$(SIM_OBJ)" CC="$(CC) $(CSTD) $(CFLAGS) $(CPPFLAGS)" LIBS="$(LUA51_LIBS) -lm" bash tests/sim/guards.sh $(B)
+sim-quick: $(B)/sim/sim
+	@$(B)/sim/sim
+	@$(call random,600)
+sim-long: $(B)/sim/sim
+	@$(MAKE) --no-print-directory sim SIM_RUNS=200000
 
 -include $(SIM_OBJ:.o=.d)
-.PHONY: sim
+.PHONY: sim sim-quick sim-long
