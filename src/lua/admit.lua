@@ -262,14 +262,21 @@ local function log()
       s.pairs = length / 2 - 1
       s.at, s.total = pair(s, s.pairs)
       local till = max(now, s.at) - s.x
-      if s.at <= till then
-        s.over = s.pairs
+      local first = call('LRANGE', s.key, 0, 3) -- mostly nothing is over, and this is all there is to know
+      local at, base = whole(first[3]), whole(first[2])
+      if not at or not base then
+        s.broken = true
+      elseif s.at > till and at > till then
+        s.base = base
       else
-        s.over = first_where(s, 1, s.pairs, function(at) return at > till end) - 1
+        s.over = s.pairs
+        if s.at > till then
+          s.over = first_where(s, 2, s.pairs, function(later) return later > till end) - 1
+        end
+        local _, total = pair(s, s.over)
+        s.base = total
       end
-      local _, base = pair(s, s.over)
-      s.base = base
-      if s.broken or base > s.total then s.note = 1 end
+      if s.broken or s.base > s.total then s.note = 1 end
     end
     if s.note == 1 then
       forget(s)
