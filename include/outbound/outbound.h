@@ -25,6 +25,7 @@ enum give_up {
     GIVE_UP_REDIS_DOWN, /* Redis is gone and on_redis_down = reject */
     GIVE_UP_QUOTA,      /* a quota is used up and quota_action = reject */
     GIVE_UP_PAUSED,     /* its deadline will come before the end of a pause */
+    GIVE_UP_COST,       /* new settings: it costs more than a quota ever has */
 };
 
 /* Every call is made from the loop, never from inside bucket_*(). When one is made the waiter is: */

@@ -143,18 +143,6 @@ static void deadline_due(struct timer *timer, struct mono now)
     waiter->ops->on_give_up(waiter, GIVE_UP_DEADLINE);
 }
 
-static bool costs_too_much(const struct policy *policy, int64_t cost)
-{
-    bool too_much = false;
-
-    for (; policy != NULL; policy = policy->parent) {
-        for (unsigned i = 0; i < policy->quotas_count; i++) {
-            too_much = too_much || cost > policy->quotas[i].count;
-        }
-    }
-    return too_much;
-}
-
 static enum enqueue judge(const struct bucket *bucket, const struct waiter *waiter, struct mono now,
                           int64_t patience_us, struct forecast *forecast)
 {
@@ -168,7 +156,7 @@ static enum enqueue judge(const struct bucket *bucket, const struct waiter *wait
         forecast->retry_after_us = REDIS_DOWN_RETRY_US;
         return ENQUEUE_REDIS_DOWN;
     }
-    if (costs_too_much(bucket->policy, waiter->cost)) {
+    if (waiter->cost > pacer_cost_most(bucket->policy)) {
         return ENQUEUE_COST;
     }
     if (pacer_quota_rejects(pacer, now)) {

@@ -50,7 +50,7 @@ struct redis_asker {
     } levels[SLOT_LEVELS];
     char *id;                 /* among all askers of these keys */
     struct slots_spec spec;   /* as configured; base.terms.interval_us also has what this link's slowness costs */
-    int64_t slowness_us;      /* that, for each interval */
+    int64_t slowness_us;      /* that: how much longer a displacement can be */
     enum slot_reason reason;  /* of the answer that is being given */
     bool is_warm;
     bool was_queued; /* in the members hash */
@@ -76,6 +76,8 @@ struct reserve_words {
     char text[112][24];
     unsigned keys_count, args_count;
 };
+/* Between two slots, of its own or of its parent, with what this link's slowness costs. */
+int64_t asker_interval_us(const struct redis_asker *self, unsigned level);
 void reserve_words(struct reserve_words *words, const struct redis_asker *self, const struct grant_limits *limits);
 
 enum { ASKER_EPOCH, ASKER_BUCKET, ASKER_TICKETS, ASKER_MEMBERS };
