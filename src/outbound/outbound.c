@@ -1,27 +1,34 @@
 /*
  * All buckets of this process, by name.
  *
- * Configured destinations stay; others (hosts without a section) are forgotten when they have been idle for a while. A
- * sweep looks at a few buckets a second, so that it never holds up a slot however many there are. Forgetting is safe
- * once the bucket's next slot is in the past: a new one then starts where the old one left off.
+ * Configured destinations stay. Others (parts of them by route and key, hosts without a section) are forgotten when they have
+ * been idle for a while, and at once when there are as many as may be: whoever can choose hosts or key values could fill the
+ * memory otherwise. Those used longest ago go first; who is busy is never forgotten. A sweep looks at a few at a time, so
+ * that it never holds up a slot however many there are.
+ *
+ * Forgetting is safe once the bucket's next slot is in the past and nothing is kept for it elsewhere: a new one then starts
+ * where the old one left off.
  */
 #include "base/mem.h"
 #include "outbound/bucket.h"
 
+#include <limits.h>
+
 #define OUTBOUND_MAGIC 0x6f757462u
 #define SWEEP_EVERY_US CLOCK_SECOND_US
 #define IDLE_US (60 * CLOCK_SECOND_US)
-enum { SWEEP_BUCKETS = 256, BUSY_LOOKS = 1000 };
+#define SWEEP_AGAIN_US (20 * CLOCK_MS_US)
+enum { SWEEP_BUCKETS = 256, BUSY_LOOKS = 1000, ROOM_LOOKS = 32 };
 
 struct outbound {
     uint32_t magic;
     struct loop *loop;
     struct bucket_env env;
     struct bucket *by_name;
-    TAILQ_HEAD(bucket_list, bucket) buckets; /* least recently swept first */
+    TAILQ_HEAD(bucket_list, bucket) buckets; /* least recently used first */
     struct bucket_list kept;                 /* configured */
     struct tally unlisted;
-    unsigned count;
+    unsigned count, kept_count, most;
     struct timer sweep;
 };
 
@@ -31,6 +38,7 @@ struct outbound *outbound_new(struct loop *loop, struct link *link, const char *
 
     outbound->magic = OUTBOUND_MAGIC;
     outbound->loop = loop;
+    outbound->most = UINT_MAX;
     outbound->env = (struct bucket_env){.loop = loop, .born = loop_now(loop), .local = slots_local_new(loop)};
     TAILQ_INIT(&outbound->buckets);
     TAILQ_INIT(&outbound->kept);
@@ -49,15 +57,26 @@ static void forget(struct outbound *outbound, struct bucket *bucket)
     bucket_free(bucket);
 }
 
+/* Parts before what they are parts of. */
+static void forget_all(struct outbound *outbound, bool kept)
+{
+    struct bucket *bucket = TAILQ_FIRST(&outbound->buckets), *next;
+
+    for (; bucket != NULL; bucket = next) {
+        next = TAILQ_NEXT(bucket, link);
+        if (kept || !bucket->is_kept) {
+            forget(outbound, bucket);
+        }
+    }
+}
+
 void outbound_free(struct outbound *outbound)
 {
     must_be(outbound, OUTBOUND_MAGIC);
-    struct bucket *bucket;
 
     timer_clear(&outbound->sweep);
-    while ((bucket = TAILQ_FIRST(&outbound->buckets)) != NULL) {
-        forget(outbound, bucket);
-    }
+    forget_all(outbound, false);
+    forget_all(outbound, true);
     if (outbound->env.redis != NULL) {
         slots_redis_free(outbound->env.redis);
     }
@@ -66,28 +85,66 @@ void outbound_free(struct outbound *outbound)
     mem_free(outbound);
 }
 
+static void mark_used(struct outbound *outbound, struct bucket *bucket, struct mono now)
+{
+    bucket->used = now;
+    TAILQ_REMOVE(&outbound->buckets, bucket, link);
+    TAILQ_INSERT_TAIL(&outbound->buckets, bucket, link);
+}
+
+static void forget_or_keep(struct outbound *outbound, struct bucket *bucket, struct mono now)
+{
+    if (bucket_is_idle(bucket, now)) {
+        forget(outbound, bucket);
+    } else {
+        mark_used(outbound, bucket, now);
+    }
+}
+
 static void sweep_due(struct timer *timer, struct mono now)
 {
     struct outbound *outbound = container_of(timer, struct outbound, sweep);
     must_be(outbound, OUTBOUND_MAGIC);
-    unsigned looks = outbound->count < SWEEP_BUCKETS ? outbound->count : SWEEP_BUCKETS;
+    struct bucket *bucket;
+    unsigned looks = 0;
 
-    while (looks-- > 0) {
-        struct bucket *bucket = TAILQ_FIRST(&outbound->buckets);
-        TAILQ_REMOVE(&outbound->buckets, bucket, link);
-        TAILQ_INSERT_TAIL(&outbound->buckets, bucket, link);
-        if (mono_diff(now, bucket->used) > IDLE_US && bucket_is_idle(bucket, now)) {
-            forget(outbound, bucket);
-        }
+    while (looks < SWEEP_BUCKETS && (bucket = TAILQ_FIRST(&outbound->buckets)) != NULL &&
+           mono_diff(now, bucket->used) > IDLE_US) {
+        forget_or_keep(outbound, bucket, now);
+        looks++;
     }
     if (outbound->count > 0) {
-        timer_set(outbound->loop, &outbound->sweep, mono_add(now, SWEEP_EVERY_US), sweep_due);
+        int64_t in_us = looks == SWEEP_BUCKETS ? SWEEP_AGAIN_US : SWEEP_EVERY_US;
+        timer_set(outbound->loop, &outbound->sweep, mono_add(now, in_us), sweep_due);
     }
+}
+
+static bool is_full(const struct outbound *outbound)
+{
+    return outbound->count - outbound->kept_count >= outbound->most;
+}
+
+static bool has_room(struct outbound *outbound)
+{
+    struct mono now = loop_now(outbound->loop);
+
+    for (unsigned looks = 0; is_full(outbound) && looks < ROOM_LOOKS && !TAILQ_EMPTY(&outbound->buckets); looks++) {
+        forget_or_keep(outbound, TAILQ_FIRST(&outbound->buckets), now);
+    }
+    return !is_full(outbound);
+}
+
+static struct bucket *whole_of(struct outbound *outbound, const struct bucket_id *id)
+{
+    struct bucket *whole;
+
+    HASH_FIND(by_name, outbound->by_name, id->destination, strlen(id->destination), whole);
+    return id->part[0] != '\0' && whole != NULL && whole->is_kept ? whole : NULL;
 }
 
 static struct bucket *add(struct outbound *outbound, struct policy *policy, const struct bucket_id *id)
 {
-    struct bucket *bucket = bucket_new(&outbound->env, policy, id, &outbound->unlisted);
+    struct bucket *bucket = bucket_new(&outbound->env, policy, id, whole_of(outbound, id), &outbound->unlisted);
 
     HASH_ADD_KEYPTR(by_name, outbound->by_name, bucket->name, strlen(bucket->name), bucket);
     TAILQ_INSERT_TAIL(&outbound->buckets, bucket, link);
@@ -106,18 +163,20 @@ struct bucket *outbound_part(struct outbound *outbound, struct policy *policy, c
     struct bucket *bucket;
 
     HASH_FIND(by_name, outbound->by_name, name, strlen(name), bucket);
-    if (bucket == NULL) {
+    if (bucket == NULL && (id->again || has_room(outbound))) {
         bucket = add(outbound, policy, id);
     }
     mem_free(joined);
-    bucket->used = loop_now(outbound->loop);
-    bucket_set_policy(bucket, policy);
+    if (bucket != NULL) {
+        mark_used(outbound, bucket, loop_now(outbound->loop));
+        bucket_set_policy(bucket, policy);
+    }
     return bucket;
 }
 
 struct bucket *outbound_bucket(struct outbound *outbound, struct policy *policy, const char *name)
 {
-    return outbound_part(outbound, policy, &(struct bucket_id){.destination = name, .part = ""});
+    return outbound_part(outbound, policy, &(struct bucket_id){.destination = name, .part = "", .again = true});
 }
 
 void outbound_warm(struct outbound *outbound, struct policy *policy, const char *name)
@@ -126,12 +185,19 @@ void outbound_warm(struct outbound *outbound, struct policy *policy, const char 
 
     if (!bucket->is_kept) {
         bucket->is_kept = true;
+        outbound->kept_count++;
         bucket->tally.sum = NULL;
         TAILQ_INSERT_TAIL(&outbound->kept, bucket, kept);
     }
     if (outbound->env.redis != NULL) {
         slots_redis_warm(bucket->pacer.shared);
     }
+}
+
+void outbound_set_most(struct outbound *outbound, unsigned most)
+{
+    must_be(outbound, OUTBOUND_MAGIC);
+    outbound->most = most;
 }
 
 unsigned outbound_waiting(const struct outbound *outbound)

@@ -172,6 +172,7 @@ void pacer_set_policy(struct pacer *pacer, const struct policy *policy, const st
     pacer_take_spec(pacer, spec);
     set_spec(pacer);
     pacer->quota_until.us = WINDOW_LONG_AGO_US;
+    pacer->next_try.us = WINDOW_LONG_AGO_US; /* what was in the way may be gone */
     pacer->judge_costs = true;
     if (!same_rate) {
         meter_fini(&pacer->meter);

@@ -138,11 +138,11 @@ struct asker *slots_redis_asker(struct slots_redis *redis, const struct slots_sp
     self->on_moved = asker_moved;
     self->ask_call.pinned = self->look_call.pinned = self->members_call.pinned = true; /* about this server's clock */
     self->grace_us = self->base.terms.late_us;
-    self->listen_until.us = self->pause_until.us = WINDOW_LONG_AGO_US;
+    self->listen_until.us = self->pause_until.us = self->kept_until.us = WINDOW_LONG_AGO_US;
     make_keys(self, spec);
     self->base.on_change = nobody_listens; /* until a pacer does */
     self->state = redis->state;
-    TAILQ_INSERT_TAIL(&redis->askers, self, link);
+    slots_redis_join(redis, self);
     slots_redis_place(self);
     return &self->base;
 }
@@ -164,7 +164,7 @@ static void redis_free(struct asker *asker)
     struct redis_asker *self = self_of(asker);
 
     forget_calls(self);
-    TAILQ_REMOVE(&self->redis->askers, self, link);
+    slots_redis_leave(self);
     free_keys(self);
     mem_free(self->id);
     mem_free(self->windows);
@@ -387,6 +387,19 @@ static void ask_done(struct link_call *call, const struct redisReply *reply)
     }
 }
 
+/* Who can make up key values must not fill Redis with their quotas: as long as one is kept there, so is the bucket here, and of
+ * those there are only so many. */
+static int64_t quotas_live_us(const struct redis_asker *self)
+{
+    const struct slot_limits *limits = &self->spec.levels[0].limits;
+    int64_t longest_us = 0;
+
+    for (unsigned i = 0; i < limits->quotas_count && self->spec.levels[0].part[0] != '\0'; i++) {
+        longest_us = limits->terms[i].span_us > longest_us ? limits->terms[i].span_us : longest_us;
+    }
+    return longest_us;
+}
+
 static bool redis_ask(struct asker *asker, unsigned want, int64_t cost)
 {
     struct redis_asker *self = self_of(asker);
@@ -401,6 +414,7 @@ static bool redis_ask(struct asker *asker, unsigned want, int64_t cost)
         answer(self, SLOTS_LATER, self->listen_until);
         return true;
     }
+    self->kept_until = mono_add(now, quotas_live_us(self));
     follow_speed(self);
     snprintf(self->asked_rid, sizeof(self->asked_rid), "%s", link_run_id(self->redis->server));
     self->asked = limits_now(self, self->asked_rid, want);
@@ -623,7 +637,7 @@ static void redis_set_spec(struct asker *asker, const struct slots_spec *spec)
     asker->terms = spec->levels[0].terms;
     free_limit_keys(self);
     make_limit_keys(self, spec);
-    self->slowness_us = 0;
+    follow_speed(self);
     self->grace_us = self->grace_us > late_us ? self->grace_us : late_us;
 }
 
@@ -670,9 +684,12 @@ static bool redis_is_idle(const struct asker *asker, struct mono now)
 {
     const struct redis_asker *self = self_of(asker);
 
+    /* a step that was not reported is no danger any more when nothing is left from before it */
+    int64_t safe_us = self->redis->clock.step_at.us + self->spec.levels[0].terms.horizon_us + asker->terms.interval_us;
+
     return !self->ask_call.in_flight && !self->look_call.in_flight && !self->members_call.in_flight &&
-           self->suspect[0] == '\0' && !self->was_queued && asker->flying == 0 &&
-           redis_next_free(asker, now).us <= now.us;
+           (self->suspect[0] == '\0' || now.us > safe_us) && !self->was_queued && asker->flying == 0 &&
+           now.us > self->kept_until.us && redis_next_free(asker, now).us <= now.us;
 }
 
 static const struct asker_ops redis_ops = {.ask = redis_ask,

@@ -29,8 +29,10 @@ struct slots_redis {
     struct window_clock clock;
     struct rtt rtt;
     TAILQ_HEAD(, redis_asker) askers;
+    unsigned askers_count;
     TAILQ_HEAD(, side_call) side_calls;
     struct timer tick;
+    struct mono summed_up;
     struct link_call time_call;
     struct mono warned; /* of a bad reply */
 };
@@ -59,6 +61,7 @@ struct redis_asker {
     char eid[SLOT_EID_BYTES];     /* of the latest reply; "" = none yet */
     char suspect[SLOT_EID_BYTES]; /* epoch whose clock stepped forward; reported until a reply shows another */
     struct mono listen_until;     /* no grant is used before */
+    struct mono kept_until;       /* what it has used of its quotas is in Redis */
     struct mono pause_until, pause_told;
     struct link_call ask_call, look_call, members_call;
     struct grant_limits asked; /* what ask_call asked */
@@ -82,6 +85,9 @@ void reserve_words(struct reserve_words *words, const struct redis_asker *self, 
 
 enum { ASKER_EPOCH, ASKER_BUCKET, ASKER_TICKETS, ASKER_MEMBERS };
 
+/* Among those of that server; out of those of its own. */
+void slots_redis_join(struct slots_redis *redis, struct redis_asker *asker);
+void slots_redis_leave(struct redis_asker *asker);
 /* Moves it to whoever has its bucket now. */
 void slots_redis_place(struct redis_asker *asker);
 /* Makes asker->state that of asker->redis. */

@@ -98,6 +98,7 @@ struct proxy *proxy_new(struct loop *loop, const struct conf *conf, struct outbo
     p->env.loop = loop;
     p->env.conf = conf;
     p->env.outbound = outbound;
+    outbound_set_most(outbound, (unsigned)pc->max_buckets);
     p->env.upstreams = upstreams;
     p->env.conn.loop = loop;
     p->env.conn.parse = limits;
