@@ -151,6 +151,7 @@ struct proxy_conf {
     struct cidr *private_upstreams; /* allowed ones, with PRIVATE_LIST */
     unsigned private_upstreams_count;
     int64_t max_connections;  /* callers at once, in all */
+    int64_t max_buckets;      /* beside those of configured destinations */
     int64_t max_queued_bytes; /* request bytes held in user space for waiting exchanges, in all */
     int64_t max_head_bytes;
     int64_t max_headers;

@@ -25,6 +25,7 @@ enum give_up {
     GIVE_UP_REDIS_DOWN, /* Redis is gone and on_redis_down = reject */
     GIVE_UP_QUOTA,      /* a quota is used up and quota_action = reject */
     GIVE_UP_PAUSED,     /* its deadline will come before the end of a pause */
+    GIVE_UP_COST,       /* new settings: it costs more than a quota ever has */
 };
 
 /* Every call is made from the loop, never from inside bucket_*(). When one is made the waiter is: */
@@ -78,6 +79,9 @@ struct forecast {
 struct outbound *outbound_new(struct loop *loop, struct link *link, const char *prefix, const char *replica_id);
 /* No waiters may be left. */
 void outbound_free(struct outbound *outbound);
+/* At most so many buckets beside the configured ones: of parts, and of hosts without a section. Idle ones make room, those used
+ * longest ago first. */
+void outbound_set_most(struct outbound *outbound, unsigned most);
 /* For each configured destination: starts its epoch clock in Redis now, not at the first request. */
 void outbound_warm(struct outbound *outbound, struct policy *policy, const char *name);
 /* Other settings: every configured destination's bucket gets its new policy (waiters keep their places), what came is warmed as above, what is
@@ -89,8 +93,10 @@ struct bucket_id {
     const char *destination; /* its label, or for hosts without a section "default:HOST" */
     const char *part;        /* "" = all of it; else what tells this part from others: a route, a key's hash */
     const char *parent;      /* of a route: the part of the destination that limits it as well */
+    bool again;              /* for a waiter that had it before: made even where there are too many */
 };
-/* The bucket of that identity under a policy, a route's or a destination's; as outbound_bucket(). */
+/* The bucket of that identity under a policy, a route's or a destination's; as outbound_bucket(), but NULL where there are as many
+ * as may be and none is idle. */
 struct bucket *outbound_part(struct outbound *outbound, struct policy *policy, const struct bucket_id *id);
 /* The bucket of that name, made when needed; idle ones are forgotten after a while. Valid until the next turn of the loop unless a waiter is in it. */
 struct bucket *outbound_bucket(struct outbound *outbound, struct policy *policy, const char *name);
@@ -133,6 +139,7 @@ struct bucket_stats {
     uint64_t redis_calls;
     unsigned most_in_window; /* most releases of this process in any period so far, against rate.count */
     unsigned in_flight;      /* of this process, where max_in_flight counts them */
+    unsigned parts;          /* of a configured destination: buckets of its routes and keys */
 };
 void bucket_stats(const struct bucket *bucket, struct bucket_stats *out);
 typedef void outbound_visit(void *arg, const struct bucket_stats *stats);

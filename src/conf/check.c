@@ -214,10 +214,30 @@ static void check_tls(const struct subject *subject)
     }
 }
 
+/* What a slow link to Redis can add to the displacement of a release. */
+#define SLOWEST_US (100 * CLOCK_MS_US)
+
+/* Two of one kind and period count the same thing; and between two edges there must be room to leave. */
+static void check_quota_kinds(const struct policy *policy, const struct place *place)
+{
+    for (unsigned i = 0; i < policy->quotas_count; i++) {
+        const struct quota_limit *limit = &policy->quotas[i];
+        for (unsigned j = 0; j < i; j++) {
+            if (policy->quotas[j].period_us == limit->period_us && policy->quotas[j].aligned == limit->aligned) {
+                report_error(place, "two quotas for the same time: the smaller one is enough");
+            }
+        }
+        if (limit->aligned &&
+            limit->period_us < policy->late_us + 3 * (policy_displacement_us(policy) + SLOWEST_US)) {
+            report_error(place, "its windows are too short for late and path_jitter: nothing could leave between two edges");
+        }
+    }
+}
+
 /* Limits of a destination beside its rate. */
 static void check_quotas(const struct subject *subject)
 {
-    static const char *const quota[] = {"quota", "rate", "cost", "cost_most", NULL}, *const flight[] = {"max_in_flight", NULL};
+    static const char *const quota[] = {"quota", "rate", "cost", "cost_most", "late", "path_jitter", NULL}, *const flight[] = {"max_in_flight", NULL};
     const struct policy *policy = subject->policy;
     struct buf text = {0};
     struct place place;
@@ -239,6 +259,9 @@ static void check_quotas(const struct subject *subject)
         }
     }
     buf_fini(&text);
+    if (policy->quotas_count > 0 && place_of(subject, quota, &place)) {
+        check_quota_kinds(policy, &place);
+    }
     if (policy->on_redis_down == REDIS_DOWN_RESERVE && policy->quotas_count > 0 && place_of(subject, quota, &place)) {
         report_error(&place, "on_redis_down = reserve keeps no quota while Redis is gone; use hold or reject");
     }

@@ -83,6 +83,8 @@ static const struct key table[] = {
  "Whether private, loopback and link-local addresses may be connected to; a list allows just those."},
 {IN_PROXY, "max_connections", KEY_COUNT, PROXY(max_connections), "16000", 1, 1000000, "callers", NULL, true,
  "Connections from callers at once."},
+{IN_PROXY, "max_buckets", KEY_COUNT, PROXY(max_buckets), "10000", 100, 10000000, "buckets", NULL, true,
+ "Buckets in this process for hosts without a section, values of key, and routes; idle ones make room for new ones."},
 {IN_PROXY, "max_queued_bytes", KEY_SIZE, PROXY(max_queued_bytes), "256m", 64 * KIB, 64 * GIB, "size", NULL, true,
  "Memory for the bodies of all waiting requests together."},
 {IN_PROXY, "max_head_bytes", KEY_SIZE, PROXY(max_head_bytes), "32k", KIB, MIB, "size", NULL, true,

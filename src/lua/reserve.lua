@@ -22,6 +22,8 @@ local TURN = 250000
 -- destination does not stay for ever. Everything it could be confused with is long over by then.
 local MARKER_TTL = 7 * 86400 * 1000
 local FLIGHT_RETRY = 20000
+-- What was in flight before an epoch began may be forgotten: until everybody has said it again nobody gets more.
+local FLIGHT_QUIET = 3000000
 
 -- tostring() would write 1.7e+15 and lose the microseconds.
 local function int(x)
@@ -83,6 +85,11 @@ end
 
 -- ---- quotas: the same three ways as in src/outbound/quota.c
 
+-- Settings may have changed under a request that waits: one that costs more than there ever is takes all there is.
+local function cost_of(q)
+  return math.min(cost, q.N)
+end
+
 -- A time further ahead than any slot can be was written before the clock went back.
 local function no_later(x)
   return math.min(x, now + H + g)
@@ -112,7 +119,7 @@ end
 
 local function earliest(q, at)
   if q.kind == 'rolling' then
-    local excess = q.used + cost - q.N
+    local excess = q.used + cost_of(q) - q.N
     return excess <= 0 and at or max(at, no_later(tonumber(call('LRANGE', q.key, excess - 1, excess - 1)[1]) or 0) + q.span)
   elseif q.kind == 'coarse' then
     local units = 0
@@ -120,25 +127,31 @@ local function earliest(q, at)
       if start + q.slice + q.span > at then units = units + q.units[start] end
     end
     for _, start in ipairs(q.slices) do
-      if units + cost <= q.N then break end
+      if units + cost_of(q) <= q.N then break end
       if start + q.slice + q.span > at then
         at, units = start + q.slice + q.span, units - q.units[start]
       end
     end
     return at
   end
+  local guard = max(0, math.min(q.guard, floor((q.span - L) / 3)))  -- there is always a way between two edges
   while true do
     local start = start_of(q, at)
-    at = max(at, start + q.guard)
-    if max(at, now + g - L) + L + q.guard <= start + q.span and (q.units[start] or 0) + cost <= q.N then return at end
-    at = start + q.span + q.guard
+    at = max(at, start + guard)
+    if max(at, now + g - L) + L + guard <= start + q.span and (q.units[start] or 0) + cost_of(q) <= q.N then return at end
+    at = start + q.span + guard
   end
 end
 
 local function spend(q, at)
   if q.kind == 'rolling' then
-    for _ = 1, cost do call('RPUSH', q.key, int(at)) end
-    q.used = q.used + cost
+    local units, left = {}, cost_of(q)
+    while left > 0 do
+      for i = 1, math.min(left, 1000) do units[i] = int(at) end
+      call('RPUSH', q.key, unpack(units, 1, math.min(left, 1000)))
+      left = left - 1000
+    end
+    q.used = q.used + cost_of(q)
     if q.used > q.N then
       call('LTRIM', q.key, q.used - q.N, -1)
       q.used = q.N
@@ -151,7 +164,7 @@ local function spend(q, at)
     q.slices[#q.slices + 1], q.units[start] = start, 0
     table.sort(q.slices)
   end
-  q.units[start] = q.units[start] + cost
+  q.units[start] = q.units[start] + cost_of(q)
   call('HSET', q.key, int(start), int(q.units[start]))
   call('PEXPIRE', q.key, ceil((start + q.slice + q.life - now) / 1000) + ttl)
 end
@@ -226,18 +239,21 @@ local function look_at_flight(f)
       total = total + count
     end
   end
-  return f.most - total
+  return since + FLIGHT_QUIET > now and 0 or f.most - total
 end
 
+-- One whose own slot is far off waits for that one, not for its turn at its parent's: a ticket there would hold up others.
 local at, is_there = next_slot()
 local room, denied, full = want, levels[1], false
 for _, l in ipairs(levels) do
   look_at_tickets(l)
-  local first = max(now, l.tat, l.pause)
-  local free = first - now <= H and floor((now + H - first) / l.I) + 1 or 0
-  if free - l.ahead < room then room, denied, full = free - l.ahead, l, false end
-  local flying = l.flight and look_at_flight(l.flight) - l.ahead or room
-  if flying < room then room, denied, full = flying, l, true end
+  if not early then
+    local first = max(now, l.tat, l.pause)
+    local free = first - now <= H and floor((now + H - first) / l.I) + 1 or 0
+    if free - l.ahead < room then room, denied, full = free - l.ahead, l, false end
+    local flying = l.flight and look_at_flight(l.flight) - l.ahead or room
+    if flying < room then room, denied, full = flying, l, true end
+  end
 end
 
 local function keep_flight(granted)
@@ -256,7 +272,7 @@ end
 
 if room <= 0 or not is_there then
   if is_there and full then
-    reason, retry = 3, FLIGHT_RETRY
+    reason, retry = 3, max(FLIGHT_RETRY, since + FLIGHT_QUIET - now)
   elseif not early then
     retry = at + denied.ahead * denied.I - H - now
   end

@@ -48,7 +48,8 @@ static void follow_policy(struct queue *queue, const struct policy *policy)
                     policy->priority_high.count + policy->priority_low.count > 0, (unsigned)policy->low_share);
 }
 
-struct bucket *bucket_new(const struct bucket_env *env, struct policy *policy, const struct bucket_id *id, struct tally *sum)
+struct bucket *bucket_new(const struct bucket_env *env, struct policy *policy, const struct bucket_id *id, struct bucket *whole,
+                          struct tally *sum)
 {
     struct bucket *bucket = mem_zalloc(sizeof(*bucket));
 
@@ -63,7 +64,11 @@ struct bucket *bucket_new(const struct bucket_env *env, struct policy *policy, c
     bucket->local = env->local;
     bucket->born = env->born;
     bucket->used = loop_now(env->loop);
-    tally_init(&bucket->tally, sum);
+    bucket->whole = whole;
+    if (whole != NULL) {
+        whole->parts++;
+    }
+    tally_init(&bucket->tally, whole != NULL ? &whole->tally : sum);
     queue_init(&bucket->queue, (unsigned)policy->max_queue);
     follow_policy(&bucket->queue, policy);
     bucket->queue.tally = &bucket->tally;
@@ -88,7 +93,10 @@ struct bucket *bucket_new(const struct bucket_env *env, struct policy *policy, c
 void bucket_free(struct bucket *bucket)
 {
     must_be(bucket, BUCKET_MAGIC);
-    must(bucket->queue.count == 0);
+    must(bucket->queue.count == 0 && bucket->parts == 0);
+    if (bucket->whole != NULL) {
+        bucket->whole->parts--;
+    }
     word_fini(&bucket->word);
     pacer_fini(&bucket->pacer);
     queue_fini(&bucket->queue);
@@ -125,7 +133,7 @@ void bucket_set_policy(struct bucket *bucket, struct policy *policy)
 bool bucket_is_idle(const struct bucket *bucket, struct mono now)
 {
     must_be(bucket, BUCKET_MAGIC);
-    return !bucket->is_kept && bucket->queue.count == 0 && word_is_idle(&bucket->word) &&
+    return !bucket->is_kept && bucket->parts == 0 && bucket->queue.count == 0 && word_is_idle(&bucket->word) &&
            pacer_is_idle(&bucket->pacer, now);
 }
 
@@ -143,18 +151,6 @@ static void deadline_due(struct timer *timer, struct mono now)
     waiter->ops->on_give_up(waiter, GIVE_UP_DEADLINE);
 }
 
-static bool costs_too_much(const struct policy *policy, int64_t cost)
-{
-    bool too_much = false;
-
-    for (; policy != NULL; policy = policy->parent) {
-        for (unsigned i = 0; i < policy->quotas_count; i++) {
-            too_much = too_much || cost > policy->quotas[i].count;
-        }
-    }
-    return too_much;
-}
-
 static enum enqueue judge(const struct bucket *bucket, const struct waiter *waiter, struct mono now,
                           int64_t patience_us, struct forecast *forecast)
 {
@@ -168,7 +164,7 @@ static enum enqueue judge(const struct bucket *bucket, const struct waiter *wait
         forecast->retry_after_us = REDIS_DOWN_RETRY_US;
         return ENQUEUE_REDIS_DOWN;
     }
-    if (costs_too_much(bucket->policy, waiter->cost)) {
+    if (waiter->cost > pacer_cost_most(bucket->policy)) {
         return ENQUEUE_COST;
     }
     if (pacer_quota_rejects(pacer, now)) {
@@ -310,7 +306,8 @@ void bucket_stats(const struct bucket *bucket, struct bucket_stats *out)
                                  .policy = bucket->policy,
                                  .tally = tally,
                                  .mode = mode_word(pacer_mode(pacer, now)),
-                                 .waiting = bucket->queue.count,
+                                 .waiting = tally->waiting,
+                                 .parts = bucket->parts,
                                  .others = pacer->shared->others,
                                  .others_waiting = pacer->shared->others_queued,
                                  .in_flight = pacer->flying,

@@ -20,6 +20,8 @@ struct bucket {
     struct word word;
     struct mono used; /* when it was last asked for */
     bool is_kept;     /* configured: never forgotten */
+    struct bucket *whole; /* the configured one that this is a part of; NULL = none */
+    unsigned parts;       /* those */
     struct tally tally;
     UT_hash_handle by_name;
     TAILQ_ENTRY(bucket) link;
@@ -33,8 +35,9 @@ struct bucket_env {
     struct slots_local *local;
     struct mono born;
 };
-/* Takes a reference of the policy. `sum` counts the same. */
-struct bucket *bucket_new(const struct bucket_env *env, struct policy *policy, const struct bucket_id *id, struct tally *sum);
+/* Takes a reference of the policy. `whole` counts the same, and where that is NULL `sum`. */
+struct bucket *bucket_new(const struct bucket_env *env, struct policy *policy, const struct bucket_id *id, struct bucket *whole,
+                          struct tally *sum);
 void bucket_free(struct bucket *bucket);
 void bucket_set_policy(struct bucket *bucket, struct policy *policy);
 bool bucket_is_idle(const struct bucket *bucket, struct mono now);

@@ -1,9 +1,13 @@
 /*
  * All buckets of this process, by name.
  *
- * Configured destinations stay; others (hosts without a section) are forgotten when they have been idle for a while. A
- * sweep looks at a few buckets a second, so that it never holds up a slot however many there are. Forgetting is safe
- * once the bucket's next slot is in the past: a new one then starts where the old one left off.
+ * Configured destinations stay. Others (parts of them by route and key, hosts without a section) are forgotten when they have
+ * been idle for a while, and at once when there are as many as may be: whoever can choose hosts or key values could fill the
+ * memory otherwise. Those used longest ago go first; who is busy is never forgotten. A sweep looks at a few at a time, so
+ * that it never holds up a slot however many there are.
+ *
+ * Forgetting is safe once the bucket's next slot is in the past and nothing is kept for it elsewhere: a new one then starts
+ * where the old one left off.
  *
  * New settings reach the buckets in rounds of ADOPT_US: first each configured destination in the order of the file, then
  * what is left at the head of the list of kept ones, which is configured no more, then hosts without a section and parts
@@ -12,22 +16,25 @@
 #include "base/mem.h"
 #include "outbound/bucket.h"
 
+#include <limits.h>
+
 #define OUTBOUND_MAGIC 0x6f757462u
 #define SWEEP_EVERY_US CLOCK_SECOND_US
 #define IDLE_US (60 * CLOCK_SECOND_US)
 #define ADOPT_US 200
 #define ADOPT_REST_US 300
-enum { SWEEP_BUCKETS = 256, BUSY_LOOKS = 1000 };
+#define SWEEP_AGAIN_US (20 * CLOCK_MS_US)
+enum { SWEEP_BUCKETS = 256, BUSY_LOOKS = 1000, ROOM_LOOKS = 32 };
 
 struct outbound {
     uint32_t magic;
     struct loop *loop;
     struct bucket_env env;
     struct bucket *by_name;
-    TAILQ_HEAD(bucket_list, bucket) buckets; /* least recently swept first */
+    TAILQ_HEAD(bucket_list, bucket) buckets; /* least recently used first */
     struct bucket_list kept;                 /* configured */
     struct tally unlisted;
-    unsigned count;
+    unsigned count, kept_count, most;
     struct timer sweep;
     const struct conf *conf; /* settings on their way to the buckets; NULL: none are */
     unsigned adopted;        /* how many of its policies have got there */
@@ -41,6 +48,7 @@ struct outbound *outbound_new(struct loop *loop, struct link *link, const char *
 
     outbound->magic = OUTBOUND_MAGIC;
     outbound->loop = loop;
+    outbound->most = UINT_MAX;
     outbound->env = (struct bucket_env){.loop = loop, .born = loop_now(loop), .local = slots_local_new(loop)};
     TAILQ_INIT(&outbound->buckets);
     TAILQ_INIT(&outbound->kept);
@@ -59,16 +67,27 @@ static void forget(struct outbound *outbound, struct bucket *bucket)
     bucket_free(bucket);
 }
 
+/* Parts before what they are parts of. */
+static void forget_all(struct outbound *outbound, bool parts)
+{
+    struct bucket *bucket = TAILQ_FIRST(&outbound->buckets), *next;
+
+    for (; bucket != NULL; bucket = next) {
+        next = TAILQ_NEXT(bucket, link);
+        if (!parts || bucket->whole != NULL) {
+            forget(outbound, bucket);
+        }
+    }
+}
+
 void outbound_free(struct outbound *outbound)
 {
     must_be(outbound, OUTBOUND_MAGIC);
-    struct bucket *bucket;
 
     timer_clear(&outbound->sweep);
     timer_clear(&outbound->adopt);
-    while ((bucket = TAILQ_FIRST(&outbound->buckets)) != NULL) {
-        forget(outbound, bucket);
-    }
+    forget_all(outbound, true);
+    forget_all(outbound, false);
     if (outbound->env.redis != NULL) {
         slots_redis_free(outbound->env.redis);
     }
@@ -123,29 +142,69 @@ static void follow(struct outbound *outbound, struct bucket *bucket)
     }
 }
 
+static void mark_used(struct outbound *outbound, struct bucket *bucket, struct mono now)
+{
+    bucket->used = now;
+    TAILQ_REMOVE(&outbound->buckets, bucket, link);
+    TAILQ_INSERT_TAIL(&outbound->buckets, bucket, link);
+}
+
+/* What has parts stays for them: they count for it. */
+static void forget_or_keep(struct outbound *outbound, struct bucket *bucket, struct mono now)
+{
+    if (bucket->parts == 0 && bucket_is_idle(bucket, now)) {
+        forget(outbound, bucket);
+    } else {
+        mark_used(outbound, bucket, now);
+    }
+}
+
 static void sweep_due(struct timer *timer, struct mono now)
 {
     struct outbound *outbound = container_of(timer, struct outbound, sweep);
     must_be(outbound, OUTBOUND_MAGIC);
-    unsigned looks = outbound->count < SWEEP_BUCKETS ? outbound->count : SWEEP_BUCKETS;
+    struct bucket *bucket;
+    unsigned looks = 0;
 
-    while (looks-- > 0) {
-        struct bucket *bucket = TAILQ_FIRST(&outbound->buckets);
-        TAILQ_REMOVE(&outbound->buckets, bucket, link);
-        TAILQ_INSERT_TAIL(&outbound->buckets, bucket, link);
+    while (looks < SWEEP_BUCKETS && (bucket = TAILQ_FIRST(&outbound->buckets)) != NULL &&
+           mono_diff(now, bucket->used) > IDLE_US) {
         follow(outbound, bucket);
-        if (mono_diff(now, bucket->used) > IDLE_US && bucket_is_idle(bucket, now)) {
-            forget(outbound, bucket);
-        }
+        forget_or_keep(outbound, bucket, now);
+        looks++;
     }
     if (outbound->count > 0) {
-        timer_set(outbound->loop, &outbound->sweep, mono_add(now, SWEEP_EVERY_US), sweep_due);
+        int64_t in_us = looks == SWEEP_BUCKETS ? SWEEP_AGAIN_US : SWEEP_EVERY_US;
+        timer_set(outbound->loop, &outbound->sweep, mono_add(now, in_us), sweep_due);
     }
+}
+
+static bool is_full(const struct outbound *outbound)
+{
+    return outbound->count - outbound->kept_count >= outbound->most;
+}
+
+static bool has_room(struct outbound *outbound)
+{
+    struct mono now = loop_now(outbound->loop);
+
+    for (unsigned looks = 0; is_full(outbound) && looks < ROOM_LOOKS && !TAILQ_EMPTY(&outbound->buckets); looks++) {
+        forget_or_keep(outbound, TAILQ_FIRST(&outbound->buckets), now);
+    }
+    return !is_full(outbound);
+}
+
+static struct bucket *whole_of(struct outbound *outbound, const struct bucket_id *id)
+{
+    struct bucket *whole;
+
+    HASH_FIND(by_name, outbound->by_name, id->destination, strlen(id->destination), whole);
+    return id->part[0] != '\0' && whole != NULL && whole->is_kept ? whole : NULL;
 }
 
 static struct bucket *add(struct outbound *outbound, struct policy *policy, const struct bucket_id *id)
 {
-    struct bucket *bucket = bucket_new(&outbound->env, policy, id, &outbound->unlisted);
+    struct bucket *whole = whole_of(outbound, id);
+    struct bucket *bucket = bucket_new(&outbound->env, policy, id, whole, &outbound->unlisted);
 
     HASH_ADD_KEYPTR(by_name, outbound->by_name, bucket->name, strlen(bucket->name), bucket);
     TAILQ_INSERT_TAIL(&outbound->buckets, bucket, link);
@@ -164,18 +223,20 @@ struct bucket *outbound_part(struct outbound *outbound, struct policy *policy, c
     struct bucket *bucket;
 
     HASH_FIND(by_name, outbound->by_name, name, strlen(name), bucket);
-    if (bucket == NULL) {
+    if (bucket == NULL && (id->again || has_room(outbound))) {
         bucket = add(outbound, policy, id);
     }
     mem_free(joined);
-    bucket->used = loop_now(outbound->loop);
-    set_policy(bucket, policy);
+    if (bucket != NULL) {
+        mark_used(outbound, bucket, loop_now(outbound->loop));
+        set_policy(bucket, policy);
+    }
     return bucket;
 }
 
 struct bucket *outbound_bucket(struct outbound *outbound, struct policy *policy, const char *name)
 {
-    return outbound_part(outbound, policy, &(struct bucket_id){.destination = name, .part = ""});
+    return outbound_part(outbound, policy, &(struct bucket_id){.destination = name, .part = "", .again = true});
 }
 
 void outbound_warm(struct outbound *outbound, struct policy *policy, const char *name)
@@ -184,6 +245,8 @@ void outbound_warm(struct outbound *outbound, struct policy *policy, const char 
 
     if (bucket->is_kept) {
         TAILQ_REMOVE(&outbound->kept, bucket, kept);
+    } else {
+        outbound->kept_count++;
     }
     bucket->is_kept = true;
     bucket->tally.sum = NULL;
@@ -212,6 +275,7 @@ static bool let_go_next(struct outbound *outbound)
     }
     TAILQ_REMOVE(&outbound->kept, bucket, kept);
     bucket->is_kept = false;
+    outbound->kept_count--;
     return true;
 }
 
@@ -259,6 +323,12 @@ void outbound_adopt(struct outbound *outbound, const struct conf *conf)
     outbound->adopted = 0;
     outbound->to_visit = outbound->count;
     timer_set(outbound->loop, &outbound->adopt, loop_now(outbound->loop), adopt_due);
+}
+
+void outbound_set_most(struct outbound *outbound, unsigned most)
+{
+    must_be(outbound, OUTBOUND_MAGIC);
+    outbound->most = most;
 }
 
 unsigned outbound_waiting(const struct outbound *outbound)

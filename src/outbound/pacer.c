@@ -32,7 +32,7 @@
 #define DIAL_FIRST_US (20 * CLOCK_MS_US)
 #define DIAL_MOST_US (500 * CLOCK_MS_US)
 #define DENIED_LEAST_US (20 * CLOCK_MS_US)
-enum { EVEN = 1000, NEAR_MOST = 256, NEARS_PER_RUN = 4, REJECTS_PER_RUN = 64 };
+enum { EVEN = 1000, NEAR_MOST = 256, NEARS_PER_RUN = 4, REJECTS_PER_RUN = 64, FULL_STEPS = 8, FULL_MOST = 4 };
 
 static void on_answer(void *arg, struct asker *asker, const struct slots_answer *answer);
 static void run(struct pacer *pacer);
@@ -209,6 +209,8 @@ void pacer_set_policy(struct pacer *pacer, const struct policy *policy, const st
     set_spec(pacer);
     bring_forward(pacer, before_us);
     pacer->quota_until.us = WINDOW_LONG_AGO_US;
+    pacer->next_try.us = WINDOW_LONG_AGO_US; /* what was in the way may be gone */
+    pacer->judge_costs = true;
     if (!same_rate) {
         meter_fini(&pacer->meter);
         meter_init(&pacer->meter, policy->rate.period_us, policy->rate.count);
@@ -314,8 +316,11 @@ static void on_answer(void *arg, struct asker *asker, const struct slots_answer 
         }
     }
     pacer->told_flying += answer->count + answer->spoilt;
+    pacer->full = answer->reason == SLOT_IN_FLIGHT && answer->count == 0 ? pacer->full + 1 : 0;
     if (answer->outcome == SLOTS_LATER) {
-        pacer->next_try = answer->again;
+        /* long answers are asked after more and more rarely; the end of one here is asked after at once */
+        unsigned slow = pacer->full / FULL_STEPS < FULL_MOST ? pacer->full / FULL_STEPS : FULL_MOST;
+        pacer->next_try = mono_add(answer->again, slow * SLOT_IN_FLIGHT_RETRY_US);
         if (pacer->on_doubt != NULL && mono_diff(answer->again, now) > DENIED_LEAST_US) {
             pacer->on_doubt(pacer->doubt_arg, true);
         }
@@ -409,6 +414,46 @@ static void reject_all(struct pacer *pacer, enum give_up why)
         tally_count(pacer->tally, TALLY_GAVE_UP, 1);
         waiter->ops->on_give_up(waiter, why);
     }
+}
+
+int64_t pacer_cost_most(const struct policy *policy)
+{
+    int64_t most = INT64_MAX;
+
+    for (; policy != NULL; policy = policy->parent) {
+        for (unsigned i = 0; i < policy->quotas_count; i++) {
+            most = policy->quotas[i].count < most ? policy->quotas[i].count : most;
+        }
+    }
+    return most;
+}
+
+static struct waiter *first_above(const struct queue *queue, int64_t cost)
+{
+    struct queue_walk walk = queue_walk(queue);
+    struct waiter *waiter;
+
+    do {
+        waiter = queue_next(&walk);
+    } while (waiter != NULL && waiter->cost <= cost);
+    return waiter;
+}
+
+static void reject_costly(struct pacer *pacer)
+{
+    int64_t most = pacer_cost_most(pacer->policy);
+    struct waiter *waiter;
+
+    for (unsigned i = 0; (waiter = first_above(pacer->queue, most)) != NULL; i++) {
+        if (i == REJECTS_PER_RUN) {
+            pacer_kick(pacer);
+            return;
+        }
+        queue_remove(pacer->queue, waiter);
+        tally_count(pacer->tally, TALLY_GAVE_UP, 1);
+        waiter->ops->on_give_up(waiter, GIVE_UP_COST);
+    }
+    pacer->judge_costs = false;
 }
 
 static void follow_redis(struct pacer *pacer, enum fallback mode)
@@ -567,6 +612,9 @@ static void run(struct pacer *pacer)
     struct mono now = loop_now(pacer->loop);
 
     follow_redis(pacer, pacer_mode(pacer, now));
+    if (pacer->judge_costs) {
+        reject_costly(pacer);
+    }
     if (pacer_quota_rejects(pacer, now)) {
         reject_all(pacer, GIVE_UP_QUOTA);
     }
@@ -598,6 +646,7 @@ void pacer_finish(struct pacer *pacer, int64_t more)
         pacer->shared->ops->charge(pacer->shared, more);
     }
     if (pacer->counts_flight) {
+        pacer->full = 0;
         pacer->next_try.us = WINDOW_LONG_AGO_US; /* there may be a place now */
     }
     pacer_kick(pacer);

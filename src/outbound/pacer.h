@@ -24,6 +24,8 @@ struct pacer {
     struct mono quota_until; /* a quota is used up until then */
     struct slots_spec spec; /* as configured */
     bool counts_flight;
+    bool judge_costs; /* the policy is new: some that wait may cost more than there ever is */
+    unsigned full;    /* answers in a row that as many are in flight as may be */
     unsigned flying; /* released and not finished */
     unsigned told_flying; /* what the asker knows of, windows in hand included */
     struct mono near_at;  /* when the next waiter gets near */
@@ -58,6 +60,8 @@ void pacer_finish(struct pacer *pacer, int64_t more);
 enum fallback pacer_mode(const struct pacer *pacer, struct mono now);
 /* A quota has nothing left for longer than slots are handed out ahead, and quota_action = reject. */
 bool pacer_quota_rejects(const struct pacer *pacer, struct mono now);
+/* The smallest of all quotas that bind; INT64_MAX without any. */
+int64_t pacer_cost_most(const struct policy *policy);
 /* Predicted wait of whoever has `position` waiters ahead of it. */
 int64_t pacer_wait_us(const struct pacer *pacer, unsigned position, struct mono now);
 /* The waiter left in a window but nothing was sent: the window is in hand again if it is still open. */

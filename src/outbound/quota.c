@@ -19,12 +19,18 @@
 void quota_fini(struct quota *quota)
 {
     mem_free(quota->times);
+    mem_free(quota->slices);
     *quota = (struct quota){.times = NULL};
 }
 
 static int64_t max2(int64_t a, int64_t b)
 {
     return a > b ? a : b;
+}
+
+static int64_t min2(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
 }
 
 /* ---- rolling ---- */
@@ -102,14 +108,19 @@ static void slices_take(struct quota *quota, const struct quota_terms *terms, in
     while (gone < quota->slices_count && slice_end(terms, &quota->slices[gone]) <= at - terms->slice_us) {
         gone++;
     }
-    gone += quota->slices_count - gone == QUOTA_SLICES + 4 ? 1 : 0;
     quota->slices_count -= gone;
-    memmove(quota->slices, quota->slices + gone, quota->slices_count * sizeof(quota->slices[0]));
+    if (gone > 0) {
+        memmove(quota->slices, quota->slices + gone, quota->slices_count * sizeof(quota->slices[0]));
+    }
     for (i = quota->slices_count; i > 0 && quota->slices[i - 1].start >= start; i--) {
         if (quota->slices[i - 1].start == start) {
             quota->slices[i - 1].units += cost;
             return;
         }
+    }
+    if (quota->slices_count == quota->slices_room) {
+        quota->slices_room = 2 * quota->slices_room + 4;
+        quota->slices = mem_realloc(quota->slices, quota->slices_room * sizeof(quota->slices[0]));
     }
     memmove(quota->slices + i + 1, quota->slices + i, (quota->slices_count - i) * sizeof(quota->slices[0]));
     quota->slices[i] = (struct quota_slice){start, cost};
@@ -135,15 +146,17 @@ static int64_t coarse_earliest(const struct quota *quota, const struct quota_ter
 static int64_t aligned_earliest(const struct quota *quota, const struct quota_terms *terms, int64_t at, int64_t least,
                                 int64_t late_us, int64_t cost)
 {
+    int64_t guard_us = max2(0, min2(terms->guard_us, (terms->span_us - late_us) / 3)); /* some way is always left */
+
     for (;;) {
         int64_t start = slice_start(terms, at);
         int64_t next = start + terms->span_us;
 
-        at = max2(at, start + terms->guard_us);
-        if (max2(at, least) + late_us + terms->guard_us <= next && units_of(quota, start) + cost <= terms->count) {
+        at = max2(at, start + guard_us);
+        if (max2(at, least) + late_us + guard_us <= next && units_of(quota, start) + cost <= terms->count) {
             return at;
         }
-        at = next + terms->guard_us;
+        at = next + guard_us;
     }
 }
 
@@ -152,7 +165,7 @@ static int64_t aligned_earliest(const struct quota *quota, const struct quota_te
 int64_t quota_earliest(const struct quota *quota, const struct quota_terms *terms, int64_t at, int64_t least,
                        int64_t late_us, int64_t cost)
 {
-    must(cost <= terms->count);
+    cost = min2(cost, terms->count); /* settings may have changed under a request that waits */
     switch (terms->kind) {
     case QUOTA_ROLLING:
         return rolling_earliest(quota, terms, at, cost);
@@ -166,7 +179,7 @@ int64_t quota_earliest(const struct quota *quota, const struct quota_terms *term
 
 void quota_take(struct quota *quota, const struct quota_terms *terms, int64_t at, int64_t cost)
 {
-    (terms->kind == QUOTA_ROLLING ? rolling_take : slices_take)(quota, terms, at, cost);
+    (terms->kind == QUOTA_ROLLING ? rolling_take : slices_take)(quota, terms, at, min2(cost, terms->count));
 }
 
 int64_t quota_left(const struct quota *quota, const struct quota_terms *terms, int64_t at)

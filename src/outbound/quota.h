@@ -16,8 +16,9 @@ enum { QUOTA_SLICES = 60, QUOTA_ROLLING_MOST = 10000 };
 struct quota_terms {
     enum quota_kind kind;
     int64_t count;
+    int64_t period_us; /* as configured */
     int64_t span_us;   /* rolling: the period and what a release can be displaced by; aligned: the period */
-    int64_t slice_us;  /* coarse: span / QUOTA_SLICES, rounded up; aligned: the period */
+    int64_t slice_us;  /* coarse: such that QUOTA_SLICES reach from the oldest that counts to the newest that can be */
     int64_t offset_us; /* aligned: windows begin at multiples of the period less this */
     int64_t guard_us;  /* aligned: no slot's window comes closer to an edge */
 };
@@ -28,12 +29,12 @@ struct quota {
     unsigned first, used, room;
     struct quota_slice {
         int64_t start, units;
-    } slices[QUOTA_SLICES + 4]; /* by start; the first `slices_count` */
-    unsigned slices_count;
+    } *slices; /* by start; owned, of `slices_room` */
+    unsigned slices_count, slices_room;
 };
 
-/* The earliest slot from `at` on that has room for `cost` units, at most terms->count; the slot's window would end at
- * max(slot, least) + late_us. */
+/* The earliest slot from `at` on that has room for `cost` units, or where it is less for all there are; the slot's window would
+ * end at max(slot, least) + late_us. */
 int64_t quota_earliest(const struct quota *quota, const struct quota_terms *terms, int64_t at, int64_t least,
                        int64_t late_us, int64_t cost);
 void quota_take(struct quota *quota, const struct quota_terms *terms, int64_t at, int64_t cost);

@@ -4,6 +4,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+int64_t asker_interval_us(const struct redis_asker *self, unsigned level)
+{
+    const struct slots_terms *terms = &self->spec.levels[level].terms;
+
+    return terms->interval_us + (self->slowness_us + terms->per_step_us - 1) / terms->per_step_us;
+}
+
 static void add_key(struct reserve_words *words, const char *key)
 {
     must(words->keys_count < sizeof(words->keys) / sizeof(words->keys[0]));
@@ -82,7 +89,7 @@ void reserve_words(struct reserve_words *words, const struct redis_asker *self, 
         add_key(words, self->levels[1].bucket);
         add_key(words, self->levels[1].tickets);
         add_text(words, "parent");
-        add_number(words, self->spec.levels[1].terms.interval_us + self->slowness_us);
+        add_number(words, asker_interval_us(self, 1));
         add_number(words, self->parent_floor_us);
         add_limits(words, self, 1);
     }

@@ -151,7 +151,7 @@ static void take_slot(struct claim *claim, int64_t first, struct slot *slot)
     *slot = (struct slot){first, eff + claim->ask->late_us, claim->tat[0]};
 }
 
-static unsigned room_in_flight(const struct slot_ask *ask, unsigned levels)
+static unsigned room_in_flight(const struct slot_ask *ask, unsigned levels, int64_t quiet_us)
 {
     int64_t room = ask->want;
 
@@ -160,14 +160,17 @@ static unsigned room_in_flight(const struct slot_ask *ask, unsigned levels)
         if (limits != NULL && limits->in_flight_most > 0 && limits->in_flight_most - limits->in_flight < room) {
             room = max2(0, limits->in_flight_most - limits->in_flight);
         }
+        if (limits != NULL && limits->in_flight_most > 0 && quiet_us > 0) {
+            room = 0;
+        }
     }
     return (unsigned)room;
 }
 
-static void take(struct claim *claim, struct slot_reply *reply, struct slot *slots)
+static void take(struct claim *claim, int64_t quiet_us, struct slot_reply *reply, struct slot *slots)
 {
     const struct slot_ask *ask = claim->ask;
-    unsigned room = room_in_flight(ask, claim->levels);
+    unsigned room = room_in_flight(ask, claim->levels, quiet_us);
     int64_t at = claim->now;
     bool is_there = next_slot(claim, &at);
 
@@ -181,7 +184,7 @@ static void take(struct claim *claim, struct slot_reply *reply, struct slot *slo
         return;
     }
     reply->reason = is_there ? SLOT_IN_FLIGHT : claim->reason;
-    reply->retry_us = max2(1000, is_there ? SLOT_IN_FLIGHT_RETRY_US : claim->retry_us);
+    reply->retry_us = max2(1000, is_there ? max2(SLOT_IN_FLIGHT_RETRY_US, quiet_us) : claim->retry_us);
 }
 
 void slot_reserve(struct slot_book *book, const struct slot_ask *ask, struct rtime now, struct slot_reply *reply,
@@ -203,7 +206,7 @@ void slot_reserve(struct slot_book *book, const struct slot_ask *ask, struct rti
         claim.tat[1] = carry_tat(ask->parent->book, &parents, reply->eid, book->since_us, now.us);
         claim.pause[1] = ask->parent->book->pause_us;
     }
-    take(&claim, reply, slots);
+    take(&claim, book->since_us + SLOT_IN_FLIGHT_QUIET_US - now.us, reply, slots);
     book->tat_us = reply->tat_us = claim.tat[0];
     memcpy(book->eid, reply->eid, sizeof(book->eid));
     if (ask->parent != NULL) {

@@ -21,8 +21,9 @@ struct slot_book {
     int64_t pause_us;         /* nor before this */
 };
 
-enum { SLOT_LEVELS = 2, SLOT_QUOTAS = 8 };
+enum { SLOT_LEVELS = 2, SLOT_QUOTAS = 4 };
 #define SLOT_IN_FLIGHT_RETRY_US (20 * CLOCK_MS_US)
+#define SLOT_IN_FLIGHT_QUIET_US (3 * CLOCK_SECOND_US) /* from an epoch's beginning: what was in flight is unknown */
 
 /* The limits of a bucket beside its pace, and where what they count is kept. */
 struct slot_limits {

@@ -27,6 +27,7 @@ static struct quota_terms quota_terms_of(const struct policy *policy, const stru
     if (limit->aligned) {
         return (struct quota_terms){.kind = QUOTA_ALIGNED,
                                     .count = limit->count,
+                                    .period_us = limit->period_us,
                                     .span_us = limit->period_us,
                                     .slice_us = limit->period_us,
                                     .offset_us = limit->offset_us,
@@ -34,8 +35,9 @@ static struct quota_terms quota_terms_of(const struct policy *policy, const stru
     }
     return (struct quota_terms){.kind = limit->count > QUOTA_ROLLING_MOST ? QUOTA_COARSE : QUOTA_ROLLING,
                                 .count = limit->count,
+                                .period_us = limit->period_us,
                                 .span_us = span_us,
-                                .slice_us = span_us / QUOTA_SLICES + 1};
+                                .slice_us = (span_us + policy->horizon_us) / QUOTA_SLICES + 1};
 }
 
 static struct slots_level level_of(const struct policy *policy, const char *part, bool is_shared)

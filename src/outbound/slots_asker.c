@@ -57,34 +57,61 @@ static char *key_of(const struct slots_redis *redis, const struct slots_spec *sp
     return key;
 }
 
+/* Named by what it counts, so that other settings (of another replica, or after a reload) never take one quota's memory for another's. */
+static char *quota_key(const struct redis_asker *self, const struct slots_spec *spec, unsigned level,
+                       const struct quota_terms *terms)
+{
+    static const char kinds[] = {[QUOTA_ROLLING] = 'r', [QUOTA_COARSE] = 'c', [QUOTA_ALIGNED] = 'a'};
+    char suffix[32];
+
+    snprintf(suffix, sizeof(suffix), "q%c%" PRId64, kinds[terms->kind], terms->period_us);
+    return key_of(self->redis, spec, level, suffix);
+}
+
+static void make_limit_keys(struct redis_asker *self, const struct slots_spec *spec)
+{
+    for (unsigned level = 0; level < spec->levels_count; level++) {
+        const struct slot_limits *limits = &spec->levels[level].limits;
+        struct asker_level *keys = &self->levels[level];
+        keys->flight = limits->in_flight_most > 0 ? key_of(self->redis, spec, level, "f") : NULL;
+        for (unsigned i = 0; i < limits->quotas_count; i++) {
+            keys->quotas[i] = quota_key(self, spec, level, &limits->terms[i]);
+        }
+    }
+}
+
 static void make_keys(struct redis_asker *self, const struct slots_spec *spec)
 {
     for (unsigned level = 0; level < spec->levels_count; level++) {
-        struct asker_level *keys = &self->levels[level];
-        keys->bucket = key_of(self->redis, spec, level, "b");
-        keys->tickets = key_of(self->redis, spec, level, "w");
-        keys->flight = key_of(self->redis, spec, level, "f");
-        for (unsigned i = 0; i < SLOT_QUOTAS; i++) {
-            char suffix[] = {'q', (char)('0' + i), '\0'};
-            keys->quotas[i] = key_of(self->redis, spec, level, suffix);
-        }
+        self->levels[level].bucket = key_of(self->redis, spec, level, "b");
+        self->levels[level].tickets = key_of(self->redis, spec, level, "w");
     }
     self->keys[ASKER_EPOCH] = mem_printf("%s:{%s}:e", self->redis->prefix, spec->tag);
     self->keys[ASKER_BUCKET] = self->levels[0].bucket;
     self->keys[ASKER_TICKETS] = self->levels[0].tickets;
     self->keys[ASKER_MEMBERS] = key_of(self->redis, spec, 0, "m");
+    make_limit_keys(self, spec);
+}
+
+static void free_limit_keys(struct redis_asker *self)
+{
+    for (unsigned level = 0; level < SLOT_LEVELS; level++) {
+        struct asker_level *keys = &self->levels[level];
+        mem_free(keys->flight);
+        keys->flight = NULL;
+        for (unsigned i = 0; i < SLOT_QUOTAS; i++) {
+            mem_free(keys->quotas[i]);
+            keys->quotas[i] = NULL;
+        }
+    }
 }
 
 static void free_keys(struct redis_asker *self)
 {
+    free_limit_keys(self);
     for (unsigned level = 0; level < SLOT_LEVELS; level++) {
-        struct asker_level *keys = &self->levels[level];
-        mem_free(keys->bucket);
-        mem_free(keys->tickets);
-        mem_free(keys->flight);
-        for (unsigned i = 0; i < SLOT_QUOTAS; i++) {
-            mem_free(keys->quotas[i]);
-        }
+        mem_free(self->levels[level].bucket);
+        mem_free(self->levels[level].tickets);
     }
     mem_free(self->keys[ASKER_EPOCH]);
     mem_free(self->keys[ASKER_MEMBERS]);
@@ -111,11 +138,11 @@ struct asker *slots_redis_asker(struct slots_redis *redis, const struct slots_sp
     self->on_moved = asker_moved;
     self->ask_call.pinned = self->look_call.pinned = self->members_call.pinned = true; /* about this server's clock */
     self->grace_us = self->base.terms.late_us;
-    self->listen_until.us = self->pause_until.us = WINDOW_LONG_AGO_US;
+    self->listen_until.us = self->pause_until.us = self->kept_until.us = WINDOW_LONG_AGO_US;
     make_keys(self, spec);
     self->base.on_change = nobody_listens; /* until a pacer does */
     self->state = redis->state;
-    TAILQ_INSERT_TAIL(&redis->askers, self, link);
+    slots_redis_join(redis, self);
     slots_redis_place(self);
     return &self->base;
 }
@@ -137,7 +164,7 @@ static void redis_free(struct asker *asker)
     struct redis_asker *self = self_of(asker);
 
     forget_calls(self);
-    TAILQ_REMOVE(&self->redis->askers, self, link);
+    slots_redis_leave(self);
     free_keys(self);
     mem_free(self->id);
     mem_free(self->windows);
@@ -153,9 +180,8 @@ static void follow_speed(struct redis_asker *self)
     const struct slots_terms *terms = &self->spec.levels[0].terms;
     int64_t excess = slots_redis_unnoticed_us(self->redis, terms) - terms->unnoticed_us;
 
-    excess = excess > 0 ? excess + excess / 1000 + 1 : 0;
-    self->slowness_us = (excess + terms->per_step_us - 1) / terms->per_step_us;
-    self->base.terms.interval_us = terms->interval_us + self->slowness_us;
+    self->slowness_us = excess > 0 ? excess + excess / 1000 + 1 : 0;
+    self->base.terms.interval_us = asker_interval_us(self, 0);
 }
 
 static int64_t grace_base_us(const struct redis_asker *self)
@@ -364,6 +390,19 @@ static void ask_done(struct link_call *call, const struct redisReply *reply)
     }
 }
 
+/* Who can make up key values must not fill Redis with their quotas: as long as one is kept there, so is the bucket here, and of
+ * those there are only so many. */
+static int64_t quotas_live_us(const struct redis_asker *self)
+{
+    const struct slot_limits *limits = &self->spec.levels[0].limits;
+    int64_t longest_us = 0;
+
+    for (unsigned i = 0; i < limits->quotas_count && self->spec.levels[0].part[0] != '\0'; i++) {
+        longest_us = limits->terms[i].span_us > longest_us ? limits->terms[i].span_us : longest_us;
+    }
+    return longest_us;
+}
+
 static bool redis_ask(struct asker *asker, unsigned want, int64_t cost)
 {
     struct redis_asker *self = self_of(asker);
@@ -378,6 +417,7 @@ static bool redis_ask(struct asker *asker, unsigned want, int64_t cost)
         answer(self, SLOTS_LATER, self->listen_until);
         return true;
     }
+    self->kept_until = mono_add(now, quotas_live_us(self));
     follow_speed(self);
     snprintf(self->asked_rid, sizeof(self->asked_rid), "%s", link_run_id(self->redis->server));
     self->asked = limits_now(self, self->asked_rid, want);
@@ -433,6 +473,9 @@ static void asker_up(struct redis_asker *self)
 
     if (pause_us > 0) {
         slots_redis_tell(self->redis, &script_pause, self->keys[ASKER_BUCKET], pause_us, PAUSE_MOST_US);
+    }
+    if (self->base.flying > 0) {
+        redis_tell_flying(&self->base); /* before anybody is let out there: slot.h, SLOT_IN_FLIGHT_QUIET_US */
     }
     if (self->is_warm) {
         look(self);
@@ -511,10 +554,7 @@ static void asker_tick(struct redis_asker *self)
 /* What a slot made of the parent's tat. */
 static int64_t parents_tat_us(const struct redis_asker *self, const struct window *window)
 {
-    int64_t own_us = self->base.terms.interval_us;
-    int64_t parents_us = self->spec.levels[1].terms.interval_us + self->slowness_us;
-
-    return window->slot.tat_us + window->cost * (parents_us - own_us);
+    return window->slot.tat_us + window->cost * (asker_interval_us(self, 1) - self->base.terms.interval_us);
 }
 
 static bool redis_give_back(struct asker *asker, const struct window *oldest, const struct window *newest)
@@ -525,13 +565,14 @@ static bool redis_give_back(struct asker *asker, const struct window *oldest, co
     if (!self->redis->state.up || mono_diff(oldest->first, now) <= 2 * self->redis->rtt.most_us) {
         return false;
     }
-    int64_t first_us = oldest->slot.first_us, parent_tat_us = parents_tat_us(self, newest);
+    int64_t first_us = oldest->slot.first_us;
     if (self->floor_us == newest->slot.tat_us) {
         self->floor_us = self->free_us = first_us; /* or it would take them back with the next question */
     }
     self->base.calls++;
     slots_redis_tell(self->redis, &script_settle, self->keys[ASKER_BUCKET], first_us, newest->slot.tat_us);
     if (self->spec.levels_count > 1) {
+        int64_t parent_tat_us = parents_tat_us(self, newest);
         self->parent_floor_us = self->parent_floor_us == parent_tat_us ? first_us : self->parent_floor_us;
         slots_redis_tell(self->redis, &script_settle, self->levels[1].bucket, first_us, parent_tat_us);
     }
@@ -599,6 +640,8 @@ static void redis_set_spec(struct asker *asker, const struct slots_spec *spec)
 
     self->spec = *spec;
     asker->terms = spec->levels[0].terms;
+    free_limit_keys(self);
+    make_limit_keys(self, spec);
     follow_speed(self);
     if (until < self->listen_until.us) {
         self->listen_until.us = until; /* the interval that is kept free after it has become shorter */
@@ -640,7 +683,7 @@ static void redis_charge(struct asker *asker, int64_t units)
     }
     snprintf(text[0], sizeof(text[0]), "%" PRId64, units);
     snprintf(text[1], sizeof(text[1]), "%" PRId64, asker->terms.interval_us);
-    snprintf(text[2], sizeof(text[2]), "%" PRId64, self->spec.levels[1].terms.interval_us + self->slowness_us);
+    snprintf(text[2], sizeof(text[2]), "%" PRId64, self->spec.levels_count > 1 ? asker_interval_us(self, 1) : 0);
     asker->calls++;
     slots_redis_run(self->redis, &script_charge, keys, self->spec.levels_count, args, 1 + self->spec.levels_count);
 }
@@ -649,9 +692,12 @@ static bool redis_is_idle(const struct asker *asker, struct mono now)
 {
     const struct redis_asker *self = self_of(asker);
 
+    /* a step that was not reported is no danger any more when nothing is left from before it */
+    int64_t safe_us = self->redis->clock.step_at.us + self->spec.levels[0].terms.horizon_us + asker->terms.interval_us;
+
     return !self->ask_call.in_flight && !self->look_call.in_flight && !self->members_call.in_flight &&
-           self->suspect[0] == '\0' && !self->was_queued && asker->flying == 0 &&
-           redis_next_free(asker, now).us <= now.us;
+           (self->suspect[0] == '\0' || now.us > safe_us) && !self->was_queued && asker->flying == 0 &&
+           now.us > self->kept_until.us && redis_next_free(asker, now).us <= now.us;
 }
 
 static const struct asker_ops redis_ops = {.ask = redis_ask,

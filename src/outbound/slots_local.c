@@ -85,22 +85,33 @@ static void level_put(struct slots_local *local, struct local_level *level)
     mem_free(level);
 }
 
-static bool is_same(const struct quota_terms *a, const struct quota_terms *b)
+/* What was counted stays counted when only the number changes. */
+static struct quota take_quota(struct local_level *level, const struct quota_terms *terms)
 {
-    return a->kind == b->kind && a->count == b->count && a->span_us == b->span_us && a->slice_us == b->slice_us;
+    struct quota found = {.times = NULL};
+
+    for (unsigned i = 0; i < level->limits.quotas_count; i++) {
+        const struct quota_terms *old = &level->limits.terms[i];
+        if (old->kind == terms->kind && old->period_us == terms->period_us) {
+            found = level->quotas[i];
+            level->quotas[i] = (struct quota){.times = NULL};
+            break;
+        }
+    }
+    return found;
 }
 
-/* What was counted of a quota that is now another one is forgotten. */
 static void follow_limits(struct local_level *level, const struct slot_limits *limits)
 {
     int64_t in_flight = level->limits.in_flight;
+    struct quota quotas[SLOT_QUOTAS] = {{.times = NULL}};
 
+    for (unsigned i = 0; i < limits->quotas_count; i++) {
+        quotas[i] = take_quota(level, &limits->terms[i]);
+    }
     for (unsigned i = 0; i < SLOT_QUOTAS; i++) {
-        bool same = i < limits->quotas_count && i < level->limits.quotas_count &&
-                    is_same(&limits->terms[i], &level->limits.terms[i]);
-        if (!same) {
-            quota_fini(&level->quotas[i]);
-        }
+        quota_fini(&level->quotas[i]);
+        level->quotas[i] = quotas[i];
     }
     level->limits = *limits;
     level->limits.in_flight = in_flight;

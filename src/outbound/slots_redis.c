@@ -27,6 +27,7 @@
 
 #define REDIS_MAGIC 0x736c7264u
 #define TICK_US CLOCK_SECOND_US
+enum { TICK_ASKERS = 500, TICKS_MOST = 50 };
 #define FRESH_US (900 * CLOCK_MS_US)
 #define RTT_MARGIN_US INT64_C(1500)
 #define UNNOTICED_MOST_US (100 * CLOCK_MS_US)
@@ -101,6 +102,18 @@ static struct slots_redis *server_of(struct slots_redis *whole, struct link *lin
     return server;
 }
 
+void slots_redis_join(struct slots_redis *redis, struct redis_asker *asker)
+{
+    TAILQ_INSERT_TAIL(&redis->askers, asker, link);
+    redis->askers_count++;
+}
+
+void slots_redis_leave(struct redis_asker *asker)
+{
+    TAILQ_REMOVE(&asker->redis->askers, asker, link);
+    asker->redis->askers_count--;
+}
+
 void slots_redis_follow(struct redis_asker *asker)
 {
     if (asker->state.up && !asker->redis->state.up) {
@@ -117,9 +130,9 @@ void slots_redis_place(struct redis_asker *asker)
     if (to == from) {
         return;
     }
+    slots_redis_leave(asker);
     asker->on_moved(asker, to);
-    TAILQ_REMOVE(&from->askers, asker, link);
-    TAILQ_INSERT_TAIL(&to->askers, asker, link);
+    slots_redis_join(to, asker);
     slots_redis_follow(asker);
     if (to->state.up) {
         asker->on_up(asker);
@@ -212,21 +225,28 @@ static void look_at_clock(struct slots_redis *redis)
     }
 }
 
+/* Each asker once a second, however many there are, but only so many at once. */
 static void tick_due(struct timer *timer, struct mono now)
 {
     struct slots_redis *redis = container_of(timer, struct slots_redis, tick);
     must_be(redis, REDIS_MAGIC);
-    struct redis_asker *asker;
+    unsigned turns = redis->askers_count / TICK_ASKERS + 1;
 
-    rtt_sum_up(&redis->rtt);
+    if (mono_diff(now, redis->summed_up) >= TICK_US) {
+        redis->summed_up = now;
+        rtt_sum_up(&redis->rtt);
+    }
     if (!redis->clock.known || mono_diff(now, redis->clock.at) >= FRESH_US) {
         look_at_clock(redis);
     }
-    TAILQ_FOREACH(asker, &redis->askers, link)
-    {
+    turns = turns < TICKS_MOST ? turns : TICKS_MOST;
+    for (unsigned left = (redis->askers_count + turns - 1) / turns; left > 0; left--) {
+        struct redis_asker *asker = TAILQ_FIRST(&redis->askers);
+        slots_redis_leave(asker);
+        slots_redis_join(redis, asker);
         asker->on_tick(asker);
     }
-    timer_set(redis->loop, &redis->tick, mono_add(now, TICK_US), tick_due);
+    timer_set(redis->loop, &redis->tick, mono_add(now, TICK_US / turns), tick_due);
 }
 
 /* ---- the link ---- */

@@ -29,8 +29,10 @@ struct slots_redis {
     struct window_clock clock;
     struct rtt rtt;
     TAILQ_HEAD(, redis_asker) askers;
+    unsigned askers_count;
     TAILQ_HEAD(, side_call) side_calls;
     struct timer tick;
+    struct mono summed_up;
     struct link_call time_call;
     struct mono warned; /* of a bad reply */
 };
@@ -50,7 +52,7 @@ struct redis_asker {
     } levels[SLOT_LEVELS];
     char *id;                 /* among all askers of these keys */
     struct slots_spec spec;   /* as configured; base.terms.interval_us also has what this link's slowness costs */
-    int64_t slowness_us;      /* that, for each interval */
+    int64_t slowness_us;      /* that: how much longer a displacement can be */
     enum slot_reason reason;  /* of the answer that is being given */
     bool is_warm;
     bool was_queued; /* in the members hash */
@@ -60,6 +62,7 @@ struct redis_asker {
     char suspect[SLOT_EID_BYTES]; /* epoch whose clock stepped forward; reported until a reply shows another */
     struct mono listen_until;     /* no grant is used before: H + I after listen_from */
     struct mono listen_from;
+    struct mono kept_until;       /* what it has used of its quotas is in Redis */
     struct mono pause_until, pause_told;
     struct link_call ask_call, look_call, members_call;
     struct grant_limits asked; /* what ask_call asked */
@@ -77,10 +80,15 @@ struct reserve_words {
     char text[112][24];
     unsigned keys_count, args_count;
 };
+/* Between two slots, of its own or of its parent, with what this link's slowness costs. */
+int64_t asker_interval_us(const struct redis_asker *self, unsigned level);
 void reserve_words(struct reserve_words *words, const struct redis_asker *self, const struct grant_limits *limits);
 
 enum { ASKER_EPOCH, ASKER_BUCKET, ASKER_TICKETS, ASKER_MEMBERS };
 
+/* Among those of that server; out of those of its own. */
+void slots_redis_join(struct slots_redis *redis, struct redis_asker *asker);
+void slots_redis_leave(struct redis_asker *asker);
 /* Moves it to whoever has its bucket now. */
 void slots_redis_place(struct redis_asker *asker);
 /* Makes asker->state that of asker->redis. */

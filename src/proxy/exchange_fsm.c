@@ -259,6 +259,9 @@ static void enqueue(struct exchange *e)
         refusal.retry_after_us = e->forecast.retry_after_us > 0 ? e->forecast.retry_after_us : CLOCK_SECOND_US;
         if (refusal.verdict == VERDICT_WAIT_TOO_LONG) {
             feedback_explain(e, &refusal);
+        } else if (refusal.verdict == VERDICT_BUCKETS) {
+            refusal.detail = "[proxy] max_buckets of them are in use; try again, or raise it";
+            refusal.forecast = NULL;
         }
         refuse(e, &refusal);
     }

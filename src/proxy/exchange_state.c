@@ -60,7 +60,7 @@ void exchange_set_state(struct exchange *e, enum exchange_state to)
 
 struct bucket *exchange_bucket(const struct exchange *e)
 {
-    struct bucket_id id = {e->bucket_name, e->part, e->parent_part};
+    struct bucket_id id = {e->bucket_name, e->part, e->parent_part, true};
 
     return outbound_part(e->env->outbound, e->policy, &id);
 }
@@ -75,8 +75,12 @@ enum verdict exchange_enter_queue(struct exchange *e)
         [ENQUEUE_QUOTA] = VERDICT_QUOTA,
         [ENQUEUE_COST] = VERDICT_COST,
     };
-    struct bucket *bucket = exchange_bucket(e);
+    struct bucket_id id = {e->bucket_name, e->part, e->parent_part, false};
+    struct bucket *bucket = outbound_part(e->env->outbound, e->policy, &id);
 
+    if (bucket == NULL) {
+        return VERDICT_BUCKETS;
+    }
     order_place(e);
     return verdicts[bucket_enqueue(bucket, &e->waiter, e->patience_us, &e->forecast)];
 }

@@ -11,7 +11,7 @@ void exchange_hold_bytes(struct exchange *exchange, size_t bytes);
 /* True when that much more would be too much. */
 bool exchange_queue_is_heavy(const struct exchange *exchange, size_t more);
 /* The bucket that it takes its slots from. */
-struct bucket *exchange_bucket(const struct exchange *exchange);
+struct bucket *exchange_bucket(const struct exchange *exchange); /* that it has entered */
 /* Puts its waiter into the destination's queue and fills in the forecast: VERDICT_FORWARDED, or why not. */
 enum verdict exchange_enter_queue(struct exchange *exchange);
 /* The line of the answer that says how long it waited, where [proxy] server_timing asks for one. */

@@ -108,6 +108,7 @@ static void apply(struct proxy *p, const struct conf *conf, int64_t max_connecti
     p->env.conn.keepalive_timeout_us = pc->keepalive_timeout_us;
     p->env.conn.body_timeout_us = conf->fallback->body_timeout_us;
     p->env.transfer.parse = limits;
+    outbound_set_most(p->env.outbound, (unsigned)pc->max_buckets);
 }
 
 struct proxy *proxy_new(struct loop *loop, const struct conf *conf, struct outbound *outbound,

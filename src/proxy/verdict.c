@@ -160,6 +160,9 @@ enum verdict verdict_of_give_up(enum give_up why, const char **detail)
     case GIVE_UP_QUOTA:
         *detail = "it was used up while this request waited, and quota_action = reject";
         return VERDICT_QUOTA;
+    case GIVE_UP_COST:
+        *detail = "the settings were changed while it waited: a quota is smaller now than what it costs";
+        return VERDICT_COST;
     }
     wrong("no such reason");
 }

@@ -236,3 +236,21 @@ def test_hosts_of_a_wildcard_may_have_the_rate_each(rig, origin):
     assert sluice.get(origin.url("/a")).status == 200
     assert sluice.get(f"http://localhost:{origin.port}/b").status == 200
     assert sluice.get(origin.url("/c")).status == 429
+
+
+def test_made_up_keys_fill_no_memory(rig, origin):
+    """Ever new key values, more than there may be buckets: idle ones make room, and who is busy stays."""
+    redis = rig.redis()
+    sluice = rig.sluice(ini(redis={"url": redis.url}, proxy={"max_buckets": 100}, destinations={
+        "api": {"hosts": origin.authority, "rate": "2/s", "key": "header:X-Key", "max_wait": "60s"}}))
+    sluice.wait_event("redis_up")
+    busy = rig.crowd([sluice], [request("GET", origin.url("/busy"), "X-Key: busy", "Connection: close")] * 12)
+    caller = sluice.caller()
+    statuses = [caller.get(origin.url("/one"), f"X-Key: {number}").status for number in range(1000)]
+    assert statuses.count(200) >= 90 and set(statuses) <= {200, 503}
+    refused = eventually(lambda: (a := caller.get(origin.url("/one"), f"X-Key: {time.monotonic()}")).status == 503 and a, why="a refusal")
+    problem = json.loads(refused.body)
+    assert problem["reason"] == "too_many_buckets" and "max_buckets" in problem["detail"]
+    assert busy.statuses(OVER_SECONDS) == [200] * 12
+    assert most_in(stamps(origin, "/busy"), 1) <= 2
+    eventually(lambda: caller.get(origin.url("/one"), "X-Key: at last").status == 200, why="room again")

@@ -74,7 +74,7 @@ static void teardown(void)
 static void pace(unsigned level, int64_t interval)
 {
     asker.spec.levels[level].terms =
-        (struct slots_terms){.interval_us = interval, .late_us = LATE, .horizon_us = SECOND};
+        (struct slots_terms){.interval_us = interval, .late_us = LATE, .horizon_us = SECOND, .per_step_us = 1};
     asker.spec.levels_count = level + 1 > asker.spec.levels_count ? level + 1 : asker.spec.levels_count;
 }
 
@@ -92,7 +92,8 @@ static struct quota_terms rolling(int64_t count, int64_t span)
 
 static struct quota_terms coarse(int64_t count, int64_t span)
 {
-    return (struct quota_terms){.kind = QUOTA_COARSE, .count = count, .span_us = span, .slice_us = span / 60 + 1};
+    return (struct quota_terms){
+        .kind = QUOTA_COARSE, .count = count, .span_us = span, .slice_us = (span + SECOND) / QUOTA_SLICES + 1};
 }
 
 static struct quota_terms aligned(int64_t count, int64_t period, int64_t offset)
@@ -278,6 +279,47 @@ START_TEST(a_slow_route_does_not_hold_the_slots_of_its_destination)
 }
 END_TEST
 
+static struct slot_reply ask_as(char *id, unsigned first_level, unsigned levels)
+{
+    struct redis_asker kept = asker;
+    struct slot slots[WANT_MOST];
+    struct slot_reply reply;
+
+    asker.id = id;
+    asker.spec.levels_count = levels;
+    asker.spec.levels[0] = kept.spec.levels[first_level];
+    asker.levels[0] = kept.levels[first_level];
+    asker.keys[ASKER_BUCKET] = asker.levels[0].bucket;
+    asker.keys[ASKER_TICKETS] = asker.levels[0].tickets;
+    struct grant_limits asked = question(1, 1);
+    ask_lua(&asked, &reply, slots);
+    asker = kept;
+    return reply;
+}
+
+START_TEST(a_slow_route_that_waits_takes_no_turn_from_the_rest_of_its_destination)
+{
+    static char names[6][8] = {"slow1", "slow2", "slow3", "slow4", "rest1", "rest2"};
+    unsigned slow = 0, rest = 0;
+    int64_t at[6] = {0}, until = now + 100 * SECOND;
+
+    asker.spec.cost_most = 1;
+    pace(0, 10 * SECOND);
+    pace(1, SECOND);
+    for (; now < until; now += MS) {
+        for (unsigned i = 0; i < 6; i++) {
+            if (now >= at[i]) {
+                struct slot_reply reply = i < 4 ? ask_as(names[i], 0, 2) : ask_as(names[i], 1, 1);
+                *(i < 4 ? &slow : &rest) += reply.count;
+                at[i] = now + (reply.retry_us == 0 ? MS : reply.retry_us < 370 * MS ? reply.retry_us : 370 * MS);
+            }
+        }
+    }
+    ck_assert_uint_ge(slow, 8);
+    ck_assert_uint_ge(rest, 88);
+}
+END_TEST
+
 START_TEST(what_the_destination_has_used_its_route_waits_for)
 {
     pace(0, 10 * MS);
@@ -307,6 +349,56 @@ START_TEST(no_slot_is_spent_while_as_many_are_in_flight_as_may_be)
     ck_assert_int_eq(reply.tat_us, tat);
     asker.base.flying = 3;
     ck_assert_uint_eq(ask(8, 1).count, 1);
+}
+END_TEST
+
+START_TEST(in_a_new_epoch_nobody_is_let_out_until_all_have_said_what_is_in_flight)
+{
+    pace(0, 10 * MS);
+    asker.spec.levels[0].limits.in_flight_most = 4;
+    int64_t begun = now;
+    struct slot_reply reply = ask(1, 1);
+    ck_assert_uint_eq(reply.count, 0);
+    now = begun + 2 * SECOND;
+    reply = ask(1, 1);
+    ck_assert_uint_eq(reply.count, 0);
+    ck_assert_int_eq(reply.reason, SLOT_IN_FLIGHT);
+    ck_assert_int_eq(reply.retry_us, SECOND);
+    now += reply.retry_us;
+    ck_assert_uint_eq(ask(1, 1).count, 1);
+}
+END_TEST
+
+START_TEST(what_costs_more_than_a_quota_has_takes_all_of_it)
+{
+    pace(0, 10 * MS);
+    add_quota(0, rolling(5, 2 * SECOND));
+    add_quota(0, aligned(4, 2 * SECOND, 0));
+    add_quota(0, coarse(3, 2 * SECOND));
+    now += 5 * SECOND;
+    (void)ask(0, 1);
+    now += 5 * SECOND;
+    ck_assert_uint_eq(ask(1, 10).count, 1);
+    int64_t first = now;
+    struct slot_reply reply = ask(1, 10);
+    ck_assert_uint_eq(reply.count, 0);
+    now += reply.retry_us;
+    reply = ask(1, 10);
+    ck_assert_uint_eq(reply.count, 1);
+    ck_assert_int_ge(now - first, SECOND);
+    ck_assert_int_le(now - first, 3 * SECOND);
+}
+END_TEST
+
+START_TEST(there_is_a_way_between_two_edges_however_wide_they_are)
+{
+    struct quota_terms terms = aligned(5, 100 * MS, 0);
+
+    terms.guard_us = SECOND;
+    pace(0, 10 * MS);
+    add_quota(0, terms);
+    drain(3 * SECOND, 2, 1);
+    ck_assert_uint_ge(grants_count, 5);
 }
 END_TEST
 
@@ -391,6 +483,10 @@ int main(void)
     tcase_add_test(limits_case, a_slow_route_does_not_hold_the_slots_of_its_destination);
     tcase_add_test(limits_case, what_the_destination_has_used_its_route_waits_for);
     tcase_add_test(limits_case, no_slot_is_spent_while_as_many_are_in_flight_as_may_be);
+    tcase_add_test(limits_case, a_slow_route_that_waits_takes_no_turn_from_the_rest_of_its_destination);
+    tcase_add_test(limits_case, in_a_new_epoch_nobody_is_let_out_until_all_have_said_what_is_in_flight);
+    tcase_add_test(limits_case, what_costs_more_than_a_quota_has_takes_all_of_it);
+    tcase_add_test(limits_case, there_is_a_way_between_two_edges_however_wide_they_are);
     tcase_add_test(limits_case, the_lease_of_another_one_ends_with_its_time);
     tcase_add_loop_test(limits_case, both_say_the_same_to_any_question, 0, 60);
     suite_add_tcase(suite, limits_case);

@@ -84,6 +84,9 @@ START_TEST(mistakes_in_values_are_named)
     conf_expect_reason("default", "quota = 100/1m aligned utc+25", "utc+25 is no zone");
     conf_expect_reason("default", "quota = 5/500ms aligned", "5/500ms aligned: windows of the calendar are at least 1s long");
     conf_expect_reason("default", "quota = 1/1m, 2/1m, 3/1m, 4/1m, 5/1m", "more than 4 quotas");
+    conf_expect_reason("default", "quota = 5/1m, 6/1m", "two quotas for the same time: the smaller one is enough");
+    conf_expect("[default]\nquota = 5/1s aligned\nlate = 500ms\nmax_wait = 1d\n",
+                "f.ini:3: [default] late: its windows are too short for late and path_jitter: nothing could leave between two edges");
     conf_expect_reason("default", "quota_action = drop", "drop is not wait or reject");
     conf_expect_reason("default", "cost = 0", "0 is out of range");
     conf_expect_reason("default", "order = fare", "fare is not fifo or fair");
