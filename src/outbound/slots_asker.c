@@ -220,12 +220,15 @@ static void take_in(struct redis_asker *self, const struct link_call *call, cons
     bool is_new = strcmp(self->eid, reply->eid) != 0;
     const struct window_clock *clock = &self->redis->clock;
 
+    /* Before the epoch is taken over: a step that is found now makes the one that was known suspect. A new one most likely
+     * began because another replica found the same step; were it suspected too, a fleet of n would make n epochs of one
+     * step. Should it be older than the step after all, what follows below is enough: nothing is used for H + I. */
+    slots_redis_exchange(self->redis, call, (struct rtime){reply->now_us});
     memcpy(self->eid, reply->eid, sizeof(self->eid));
     self->floor_us = reply->tat_us;
     self->parent_floor_us = reply->parent_tat_us;
     self->free_us = reply->free_us;
     self->reason = reply->reason;
-    slots_redis_exchange(self->redis, call, (struct rtime){reply->now_us});
     if (self->suspect[0] != '\0' && strcmp(self->suspect, self->eid) != 0) {
         self->suspect[0] = '\0';
     }
