@@ -112,6 +112,7 @@ struct asker *slots_redis_asker(struct slots_redis *redis, const struct slots_sp
     self->ask_call.pinned = self->look_call.pinned = self->members_call.pinned = true; /* about this server's clock */
     self->grace_us = self->base.terms.late_us;
     self->listen_until.us = self->pause_until.us = WINDOW_LONG_AGO_US;
+    differ_init(&self->differ);
     make_keys(self, spec);
     self->base.on_change = nobody_listens; /* until a pacer does */
     self->state = redis->state;
@@ -147,6 +148,14 @@ static void redis_free(struct asker *asker)
 
 /* ---- questions ---- */
 
+/* Ours, or that of a replica that was told to be slower. */
+static int64_t strictest_us(const struct redis_asker *self)
+{
+    int64_t own_us = self->spec.levels[0].terms.interval_us;
+
+    return self->differ.interval_us > own_us ? self->differ.interval_us : own_us;
+}
+
 /* A slow link can hide larger clock steps, so its slots are further apart. */
 static void follow_speed(struct redis_asker *self)
 {
@@ -155,7 +164,7 @@ static void follow_speed(struct redis_asker *self)
 
     excess = excess > 0 ? excess + excess / 1000 + 1 : 0;
     self->slowness_us = (excess + terms->per_step_us - 1) / terms->per_step_us;
-    self->base.terms.interval_us = terms->interval_us + self->slowness_us;
+    self->base.terms.interval_us = strictest_us(self) + self->slowness_us;
 }
 
 static int64_t grace_base_us(const struct redis_asker *self)
@@ -481,29 +490,35 @@ static void members_done(struct link_call *call, const struct redisReply *reply)
     }
     slots_redis_exchange(self->redis, call, now);
     take_pause(self, call, now, pause);
+    differ_take(&self->differ, reply, &self->spec, self->redis->name, call->answered);
+    self->base.differs = self->differ.count;
     self->base.others = members > 0 ? members - 1 : 0;
     self->base.others_queued = queued > self->base.queued ? queued - self->base.queued : 0;
 }
 
 static void asker_tick(struct redis_asker *self)
 {
-    char queued[16], ttl[24];
-    const char *args[] = {self->redis->me, queued, ttl};
+    char queued[16], ttl[24], interval[24];
+    const char *args[] = {self->redis->me, queued, ttl, interval, self->redis->name, self->spec.says};
     const char *keys[] = {self->keys[ASKER_MEMBERS], self->keys[ASKER_BUCKET]};
     bool is_queued = self->base.queued > 0;
 
     if (self->base.flying > 0) {
         redis_tell_flying(&self->base); /* renews the lease */
     }
-    if ((!is_queued && !self->was_queued) || self->members_call.in_flight) {
+    struct mono now = loop_now(self->redis->loop);
+    bool is_due = is_queued || self->was_queued || (self->is_warm && differ_is_due(&self->differ, now));
+    if (!is_due || self->members_call.in_flight) {
         return;
     }
     snprintf(queued, sizeof(queued), "%d", is_queued ? (int)self->base.queued : -1);
     snprintf(ttl, sizeof(ttl), "%" PRId64, MEMBERS_TTL_US);
+    snprintf(interval, sizeof(interval), "%" PRId64, self->spec.levels[0].terms.interval_us);
+    self->differ.said = now;
     self->was_queued = is_queued;
     self->members_call.done = members_done;
     self->base.calls++;
-    if (!link_eval(self->redis->server, &self->members_call, &script_members, keys, 2, args, 3)) {
+    if (!link_eval(self->redis->server, &self->members_call, &script_members, keys, 2, args, 6)) {
         self->was_queued = false;
     }
 }
