@@ -102,12 +102,17 @@ $(B)/bench/%: $(B)/tests/bench/%.o $$(call links,tests/bench/$$*.c)
 	$(Q)$(CC) $(CFLAGS) $(LDHARDEN) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 # The rig: a third party that keeps the time, callers that all come at once, and what judges and draws the two.
-RIG = $(B)/rig/origin $(B)/rig/burst $(B)/rig/judge $(B)/rig/chart
+RIG = $(B)/rig/origin $(B)/rig/burst $(B)/rig/judge $(B)/rig/chart $(B)/rig/clockshift.so
 rig: $(RIG)
 $(B)/rig/origin $(B)/rig/burst: $(B)/rig/%: $(B)/tests/rig/%.o $(B)/tests/rig/net.o $(LLHTTP_OBJ)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDHARDEN) $(LDFLAGS) -o $@ $^ -levent_core
+# Preloaded into a redis-server, moves its clock.
+$(B)/rig/clockshift.so: tests/chaos/clockshift.c
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CSTD) -O2 -fPIC -shared $(WARN) $(CPPFLAGS) -o $@ $<
 $(B)/rig/judge $(B)/rig/chart: $(B)/rig/%: $(B)/tests/rig/%.o $(B)/tests/rig/series.o
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
@@ -198,12 +203,18 @@ REPORTS = $(abspath $(B))/reports
 integration: all rig
 	@rm -rf $(REPORTS); mkdir -p $(REPORTS)
 	@export ASAN_OPTIONS=detect_leaks=1:log_path=$(REPORTS)/asan UBSAN_OPTIONS=print_stacktrace=1:log_path=$(REPORTS)/ubsan; \
-	  for tests in $(PYTESTS); do timeout 400 $(PYTEST) $$tests || \
+	  for tests in $(PYTESTS) "-m quick tests/chaos"; do timeout 400 $(PYTEST) $$tests || \
 	    { echo "once more and one by one, what failed: the machine may have been too busy"; timeout 300 $(PYTEST) -n 0 --lf $$tests; } || exit 1; done
 	@! cat $(REPORTS)/* 2>/dev/null
 
 clients: all
 	@$(PYTEST) tests/clients
+
+# Whole fleets with everything that can break, broken: some minutes. CHAOS_SEEDS random sequences, from CHAOS_FIRST on.
+CHAOS_JOBS ?= 2
+export CHAOS_SEEDS CHAOS_FIRST
+chaos: all rig
+	@$(PYTEST) -n $(CHAOS_JOBS) tests/chaos
 
 # valgrind follows no fork, so tests that expect a child to die are left to the sanitizers.
 VALGRIND_TESTS = $(patsubst tests/unit/%.c,$(B)/unit/%,$(shell grep -LE 'raise_signal|exit_test' tests/unit/test_*.c))
@@ -263,6 +274,7 @@ help:
 	@echo "make unit|sim-quick|lint|integration|asan    parts of it"
 	@echo "make sim|sim-long    10,000 (200,000) random fault sequences in virtual time, and each guard of pacing taken away"
 	@echo "make deps       install what building needs"
+	@echo "make chaos      fleets with all that can break, broken: strictness on real processes, with figures (some minutes)"
 	@echo "make clients    integration tests with other people's HTTP clients"
 	@echo "make valgrind   unit tests under valgrind"
 	@echo "make coverage   lines that the tests reach, per file"
@@ -279,6 +291,6 @@ sim:
 endif
 
 -include $(OBJ:.o=.d) $(wildcard $(B)/tests/*/*.d)
-.PHONY: all tools deps run demo install uninstall deb check units unit asan sim integration clients valgrind bench coverage fuzz rig \
+.PHONY: all tools deps run demo install uninstall deb check units unit asan sim integration chaos clients valgrind bench coverage fuzz rig \
     lint lint-selftest fmt fmt-check clean help
 .PRECIOUS: $(B)/%.o $(B)/src/lua/%.c

@@ -137,6 +137,7 @@ struct bucket_stats {
     int64_t interval_us;
     uint64_t released, late_windows, wasted_windows, cancelled, gave_up, refused;
     uint64_t redis_calls;
+    uint64_t limits_differ; /* times that another replica was found to have other limits for this bucket */
     unsigned most_in_window; /* most releases of this process in any period so far, against rate.count */
     unsigned in_flight;      /* of this process, where max_in_flight counts them */
     unsigned parts;          /* of a configured destination: buckets of its routes and keys */

@@ -58,6 +58,10 @@ static int64_t held_bytes(const struct row *row)
 {
     return row->traffic->held_bytes;
 }
+static int64_t limits_differ(const struct row *row)
+{
+    return (int64_t)row->queue.limits_differ;
+}
 static int64_t in_flight(const struct row *row)
 {
     return row->traffic->in_flight;
@@ -120,6 +124,9 @@ static const struct gauge {
      PROM_PLAIN, window_limit},
     {"sluice_window_seconds", "gauge", "Length of the window.", OF_QUEUE, PROM_SECONDS, window_us},
     {"sluice_slot_interval_seconds", "gauge", "Space between two slots.", OF_QUEUE, PROM_SECONDS, interval_us},
+    {"sluice_limits_differ_total", "counter",
+     "Times that another replica was found to have other limits: give all the same settings.", OF_ONE_QUEUE, PROM_PLAIN,
+     limits_differ},
     {"sluice_in_flight_requests", "gauge", "Requests with the third party.", OF_TRAFFIC, PROM_PLAIN, in_flight},
     {"sluice_tunnels", "gauge", "Open tunnels.", OF_TRAFFIC, PROM_PLAIN, tunnels},
     {"sluice_turns_total", "counter", "Paced turns inside tunnels.", OF_TRAFFIC, PROM_PLAIN, turns},

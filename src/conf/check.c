@@ -46,7 +46,7 @@ static void check_horizon(const struct subject *subject)
     if (policy->horizon_us < policy->late_us && place_of(subject, keys, &place)) {
         str_format_duration(policy->horizon_us, horizon);
         str_format_duration(policy->late_us, late);
-        report_error(&place, "the horizon of %s is shorter than late, %s", horizon, late);
+        report_error(&place, "the horizon of %s is shorter than late, %s: make it at least that long", horizon, late);
     }
 }
 
@@ -65,12 +65,12 @@ static void check_reserve(const struct subject *subject)
     } else if (reserved > policy->rate.count) {
         report_error(&place,
                      "%" PRId64 " outage_permits for each of %" PRId64 " replicas_max are %" PRId64
-                     ", more than the %" PRId64 " of rate",
+                     ", more than the %" PRId64 " of rate: lower one of the two",
                      policy->outage_permits, policy->replicas_max, reserved, policy->rate.count);
     } else if (reserved == policy->rate.count) {
         report_error(&place,
                      "%" PRId64 " outage_permits for each of %" PRId64
-                     " replicas_max are all of rate, nothing is left while Redis is there",
+                     " replicas_max are all of rate, nothing is left while Redis is there: lower one of the two",
                      policy->outage_permits, policy->replicas_max);
     }
 }

@@ -324,5 +324,6 @@ void bucket_stats(const struct bucket *bucket, struct bucket_stats *out)
                                  .gave_up = tally->counts[TALLY_GAVE_UP],
                                  .refused = tally->counts[TALLY_REFUSED],
                                  .redis_calls = pacer->shared->calls,
+                                 .limits_differ = pacer->shared->differs,
                                  .most_in_window = tally->most_in_window};
 }

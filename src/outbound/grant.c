@@ -9,6 +9,7 @@
 #include <hiredis/hiredis.h>
 #include <string.h>
 
+enum { OTHER_TEXT_MOST = 512 };
 enum { HEAD = 7 }; /* now, eid, retry, reason, tat, parent's tat, free */
 #define YEAR_US (INT64_C(366) * 86400 * CLOCK_SECOND_US)
 #define TIME_MOST_US (INT64_C(1) << 53) /* what Lua can count exactly */
@@ -127,4 +128,22 @@ bool grant_parse_members(const struct redisReply *reply, struct rtime *now, unsi
     *members = (unsigned)count;
     *queued = (unsigned)total;
     return true;
+}
+
+/* It goes to the log, which escapes what is not to be printed. */
+static bool text_at(const struct redisReply *reply, size_t index, struct slice *out)
+{
+    const struct redisReply *element = reply->element[index];
+
+    if (element == NULL || element->type != REDIS_REPLY_STRING || element->len > OTHER_TEXT_MOST) {
+        return false;
+    }
+    *out = (struct slice){element->str, element->len};
+    return true;
+}
+
+bool grant_parse_other(const struct redisReply *reply, struct grant_other *out)
+{
+    return is_array(reply, 7) && number_at(reply, 4, 1, YEAR_US, &out->interval_us) && text_at(reply, 5, &out->name) &&
+           text_at(reply, 6, &out->limits);
 }

@@ -1,6 +1,7 @@
 #ifndef SLUICE_OUTBOUND_GRANT_H
 #define SLUICE_OUTBOUND_GRANT_H
 /* The reply of reserve.lua, checked: bytes from outside. Pure. */
+#include "base/str.h"
 #include "outbound/slot.h"
 
 struct redisReply;
@@ -20,8 +21,14 @@ bool grant_parse(const struct redisReply *reply, const struct grant_limits *limi
 bool grant_is_moving(const struct redisReply *reply);
 /* The microseconds of a TIME reply, or of the first number of a script's reply. */
 bool grant_parse_time(const struct redisReply *reply, struct rtime *out) MUST_CHECK;
-/* {now, members, queued} of members.lua. */
+/* {now, members, queued, pause, ...} of members.lua. */
 bool grant_parse_members(const struct redisReply *reply, struct rtime *now, unsigned *members, unsigned *queued,
                          struct rtime *pause) MUST_CHECK;
+/* Another replica with other limits, in the same reply. False when it tells of none. The texts are the reply's. */
+struct grant_other {
+    int64_t interval_us;
+    struct slice name, limits;
+};
+bool grant_parse_other(const struct redisReply *reply, struct grant_other *out) MUST_CHECK;
 
 #endif

@@ -32,6 +32,7 @@
 #define DIAL_FIRST_US (20 * CLOCK_MS_US)
 #define DIAL_MOST_US (500 * CLOCK_MS_US)
 #define DENIED_LEAST_US (20 * CLOCK_MS_US)
+#define DOUBT_SHARED_US (20 * CLOCK_MS_US)
 enum { EVEN = 1000, NEAR_MOST = 256, NEARS_PER_RUN = 4, REJECTS_PER_RUN = 64, FULL_STEPS = 8, FULL_MOST = 4 };
 
 static void on_answer(void *arg, struct asker *asker, const struct slots_answer *answer);
@@ -565,12 +566,18 @@ static struct mono doubt_at(const struct pacer *pacer)
     return mono_add(held->window.first, -pacer->doubt_us);
 }
 
+/* One look is for all windows that are used soon: at a thousand a second one for each would double the calls to Redis
+ * many times over. */
 static void doubt(struct pacer *pacer, struct mono now)
 {
-    if (doubt_at(pacer).us <= now.us) {
-        pacer->hand.held[0].checked = true;
-        pacer->on_doubt(pacer->doubt_arg, false);
+    if (doubt_at(pacer).us > now.us) {
+        return;
     }
+    struct mono soon = mono_add(pacer->hand.held[0].window.first, DOUBT_SHARED_US);
+    for (unsigned i = 0; i < pacer->hand.count && mono_before(pacer->hand.held[i].window.first, soon); i++) {
+        pacer->hand.held[i].checked = true;
+    }
+    pacer->on_doubt(pacer->doubt_arg, false);
 }
 
 /* The next thing that happens by itself. */
@@ -719,6 +726,7 @@ struct mono pacer_paused_until(const struct pacer *pacer, struct mono now)
 
 bool pacer_is_idle(const struct pacer *pacer, struct mono now)
 {
-    return pacer->hand.count == 0 && pacer->asking == NULL && pacer->flying == 0 && pacer->shared->ops->is_idle(pacer->shared, now) &&
+    return pacer->hand.count == 0 && pacer->asking == NULL && pacer->flying == 0 &&
+           pacer->shared->ops->is_idle(pacer->shared, now) &&
            (pacer->outage == NULL || pacer->outage->ops->is_idle(pacer->outage, now));
 }

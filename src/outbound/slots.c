@@ -1,6 +1,12 @@
 #include "outbound/slots.h"
 
+#include "base/str.h"
 #include "outbound/fallback.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
 
 struct slots_terms slots_terms_of(const struct policy *policy, int64_t count)
 {
@@ -55,13 +61,49 @@ static struct slots_level level_of(const struct policy *policy, const char *part
     return level;
 }
 
+static void PRINTF_LIKE(2, 3) say(char text[SLOTS_SAYS_BYTES], const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text + used, SLOTS_SAYS_BYTES - used, format, args);
+    va_end(args);
+}
+
+/* Whatever the arithmetic of slots depends on. */
+static void say_limits(const struct policy *policy, char text[SLOTS_SAYS_BYTES])
+{
+    char period[32], late[32], jitter[32], horizon[32];
+
+    str_format_duration(policy->rate.period_us, period);
+    str_format_duration(policy->late_us, late);
+    str_format_duration(policy->path_jitter_us, jitter);
+    str_format_duration(policy->horizon_us, horizon);
+    say(text, "rate %" PRId64 "/%s%s late %s path_jitter %s horizon %s", policy->rate.count, period,
+        policy->strict == STRICT_GAP ? " strict gap" : "", late, jitter, horizon);
+    if (policy->on_redis_down == REDIS_DOWN_RESERVE) {
+        say(text, " reserve %" PRId64 "x%" PRId64, policy->outage_permits, policy->replicas_max);
+    }
+    if (policy->max_in_flight > 0) {
+        say(text, " max_in_flight %" PRId64, (int64_t)policy->max_in_flight);
+    }
+    for (unsigned i = 0; i < policy->quotas_count; i++) {
+        const struct quota_limit *quota = &policy->quotas[i];
+        str_format_duration(quota->period_us, period);
+        say(text, " quota %" PRId64 "/%s %s", quota->count, period, quota->aligned ? "aligned" : "rolling");
+    }
+}
+
 struct slots_spec slots_spec_of(const struct policy *policy, const char *tag, const char *part, const char *parent_part,
                                 bool is_shared)
 {
     struct slots_spec spec = {
         .tag = tag, .levels_count = 1, .cost_most = policy->cost_most, .lease_us = policy->lease_us};
 
+    say_limits(policy, spec.says);
     spec.levels[0] = level_of(policy, part, is_shared);
+    spec.even_us = spec.levels[0].terms.interval_us;
     if (policy->parent != NULL) {
         spec.levels[spec.levels_count++] = level_of(policy->parent, parent_part, is_shared);
         spec.cost_most = spec.cost_most > policy->parent->cost_most ? spec.cost_most : policy->parent->cost_most;

@@ -10,7 +10,7 @@
 #include "conf/policy.h"
 #include "outbound/window.h"
 
-enum { SLOTS_WANT_MAX = 256, SLOTS_RESUME = -1 };
+enum { SLOTS_WANT_MAX = 256, SLOTS_RESUME = -1, SLOTS_SAYS_BYTES = 384 };
 
 /* Whether slots can be had at all. Owned by the implementation, read by pacers. */
 struct slots {
@@ -38,8 +38,10 @@ struct slots_spec {
     const char *tag; /* the destination's name; borrowed */
     struct slots_level levels[SLOT_LEVELS];
     unsigned levels_count;
+    int64_t even_us; /* the interval of the first level as configured, whatever is made of it for a while */
     int64_t cost_most;
     int64_t lease_us; /* after which requests in flight of a replica that says nothing no longer count */
+    char says[SLOTS_SAYS_BYTES]; /* the limits of the first level, for people and for comparing replicas */
 };
 /* What a policy asks for; the shared part of its rate with `is_shared`. */
 struct slots_spec slots_spec_of(const struct policy *policy, const char *tag, const char *part, const char *parent_part,
@@ -98,6 +100,7 @@ struct asker {
     unsigned others; /* other replicas with waiters for this bucket, and how many waiters they have */
     unsigned others_queued;
     uint64_t calls; /* to Redis */
+    uint64_t differs; /* times that another replica was found to have other limits */
 };
 
 /* This process alone: slots on loop_now(). */

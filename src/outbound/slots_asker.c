@@ -139,6 +139,7 @@ struct asker *slots_redis_asker(struct slots_redis *redis, const struct slots_sp
     self->ask_call.pinned = self->look_call.pinned = self->members_call.pinned = true; /* about this server's clock */
     self->grace_us = self->base.terms.late_us;
     self->listen_until.us = self->pause_until.us = self->kept_until.us = WINDOW_LONG_AGO_US;
+    differ_init(&self->differ);
     make_keys(self, spec);
     self->base.on_change = nobody_listens; /* until a pacer does */
     self->state = redis->state;
@@ -174,6 +175,14 @@ static void redis_free(struct asker *asker)
 
 /* ---- questions ---- */
 
+/* Ours, or that of a replica that was told to be slower. */
+static int64_t strictest_us(const struct redis_asker *self)
+{
+    int64_t own_us = self->spec.levels[0].terms.interval_us;
+
+    return self->differ.interval_us > own_us ? self->differ.interval_us : own_us;
+}
+
 /* A slow link can hide larger clock steps, so its slots are further apart. */
 static void follow_speed(struct redis_asker *self)
 {
@@ -181,7 +190,7 @@ static void follow_speed(struct redis_asker *self)
     int64_t excess = slots_redis_unnoticed_us(self->redis, terms) - terms->unnoticed_us;
 
     self->slowness_us = excess > 0 ? excess + excess / 1000 + 1 : 0;
-    self->base.terms.interval_us = asker_interval_us(self, 0);
+    self->base.terms.interval_us = asker_interval_us(self, 0) + strictest_us(self) - terms->interval_us;
 }
 
 static int64_t grace_base_us(const struct redis_asker *self)
@@ -246,12 +255,15 @@ static void take_in(struct redis_asker *self, const struct link_call *call, cons
     bool is_new = strcmp(self->eid, reply->eid) != 0;
     const struct window_clock *clock = &self->redis->clock;
 
+    /* Before the epoch is taken over: a step that is found now makes the one that was known suspect. A new one most likely
+     * began because another replica found the same step; were it suspected too, a fleet of n would make n epochs of one
+     * step. Should it be older than the step after all, what follows below is enough: nothing is used for H + I. */
+    slots_redis_exchange(self->redis, call, (struct rtime){reply->now_us});
     memcpy(self->eid, reply->eid, sizeof(self->eid));
     self->floor_us = reply->tat_us;
     self->parent_floor_us = reply->parent_tat_us;
     self->free_us = reply->free_us;
     self->reason = reply->reason;
-    slots_redis_exchange(self->redis, call, (struct rtime){reply->now_us});
     if (self->suspect[0] != '\0' && strcmp(self->suspect, self->eid) != 0) {
         self->suspect[0] = '\0';
     }
@@ -524,29 +536,35 @@ static void members_done(struct link_call *call, const struct redisReply *reply)
     }
     slots_redis_exchange(self->redis, call, now);
     take_pause(self, call, now, pause);
+    differ_take(&self->differ, reply, &self->spec, self->redis->name, call->answered);
+    self->base.differs = self->differ.count;
     self->base.others = members > 0 ? members - 1 : 0;
     self->base.others_queued = queued > self->base.queued ? queued - self->base.queued : 0;
 }
 
 static void asker_tick(struct redis_asker *self)
 {
-    char queued[16], ttl[24];
-    const char *args[] = {self->redis->me, queued, ttl};
+    char queued[16], ttl[24], interval[24];
+    const char *args[] = {self->redis->me, queued, ttl, interval, self->redis->name, self->spec.says};
     const char *keys[] = {self->keys[ASKER_MEMBERS], self->keys[ASKER_BUCKET]};
     bool is_queued = self->base.queued > 0;
 
     if (self->base.flying > 0) {
         redis_tell_flying(&self->base); /* renews the lease */
     }
-    if ((!is_queued && !self->was_queued) || self->members_call.in_flight) {
+    struct mono now = loop_now(self->redis->loop);
+    bool is_due = is_queued || self->was_queued || (self->is_warm && differ_is_due(&self->differ, now));
+    if (!is_due || self->members_call.in_flight) {
         return;
     }
     snprintf(queued, sizeof(queued), "%d", is_queued ? (int)self->base.queued : -1);
     snprintf(ttl, sizeof(ttl), "%" PRId64, MEMBERS_TTL_US);
+    snprintf(interval, sizeof(interval), "%" PRId64, self->spec.even_us);
+    self->differ.said = now;
     self->was_queued = is_queued;
     self->members_call.done = members_done;
     self->base.calls++;
-    if (!link_eval(self->redis->server, &self->members_call, &script_members, keys, 2, args, 3)) {
+    if (!link_eval(self->redis->server, &self->members_call, &script_members, keys, 2, args, 6)) {
         self->was_queued = false;
     }
 }

@@ -22,8 +22,10 @@
 #include "base/mem.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define REDIS_MAGIC 0x736c7264u
 #define TICK_US CLOCK_SECOND_US
@@ -37,6 +39,20 @@ static void on_down(void *arg, const char *why);
 static void on_moved(void *arg);
 static const struct link_ops link_events = {on_up, on_down, on_moved};
 
+/* "HOST/PID": where an operator finds it, and without spaces, as members.lua wants it. */
+static char *name_of_this_process(void)
+{
+    char host[HOST_NAME_MAX + 1] = "";
+
+    if (gethostname(host, sizeof(host) - 1) != 0 || host[0] == '\0') {
+        snprintf(host, sizeof(host), "?");
+    }
+    for (char *c = host; *c != '\0'; c++) {
+        *c = *c > ' ' && *c < 0x7f ? *c : '?';
+    }
+    return mem_printf("%s/%ld", host, (long)getpid());
+}
+
 struct slots_redis *slots_redis_new(struct loop *loop, struct link *link, const char *prefix, const char *replica_id)
 {
     struct slots_redis *redis = mem_zalloc(sizeof(*redis));
@@ -48,6 +64,7 @@ struct slots_redis *slots_redis_new(struct loop *loop, struct link *link, const 
     redis->server = link;
     redis->prefix = mem_strdup(prefix);
     redis->me = mem_strdup(replica_id);
+    redis->name = name_of_this_process();
     redis->state.down_since = loop_now(loop);
     redis->warned.us = WINDOW_LONG_AGO_US;
     window_clock_init(&redis->clock);
@@ -77,6 +94,7 @@ void slots_redis_free(struct slots_redis *redis)
     timer_clear(&redis->tick);
     mem_free(redis->prefix);
     mem_free(redis->me);
+    mem_free(redis->name);
     redis->magic = 0;
     mem_free(redis);
 }

@@ -1,6 +1,7 @@
 #ifndef SLUICE_OUTBOUND_SLOTS_REDIS_H
 #define SLUICE_OUTBOUND_SLOTS_REDIS_H
 /* Inside of slots_redis: the server that askers share (slots_redis.c) and the asker of one bucket (slots_asker.c). */
+#include "outbound/differ.h"
 #include "outbound/grant.h"
 #include "outbound/rtt.h"
 #include "outbound/slots.h"
@@ -26,6 +27,7 @@ struct slots_redis {
     struct loop *loop;
     struct link *server;
     char *prefix, *me;
+    char *name; /* of this replica, for people */
     struct window_clock clock;
     struct rtt rtt;
     TAILQ_HEAD(, redis_asker) askers;
@@ -56,6 +58,7 @@ struct redis_asker {
     enum slot_reason reason;  /* of the answer that is being given */
     bool is_warm;
     bool was_queued; /* in the members hash */
+    struct differ differ;
     bool told_while_asking;
     int64_t floor_us, parent_floor_us, free_us, grace_us;
     char eid[SLOT_EID_BYTES];     /* of the latest reply; "" = none yet */

@@ -25,12 +25,16 @@ static void read_as_slots(const struct redisReply *reply)
     struct slot_reply out;
     struct rtime now, pause;
     unsigned members, queued;
+    struct grant_other other;
 
     if (grant_parse(reply, &limits, &out, slots)) {
         must(out.count <= 3);
     }
     if (grant_parse_members(reply, &now, &members, &queued, &pause)) {
         must(now.us > 0);
+    }
+    if (grant_parse_other(reply, &other)) {
+        must(other.interval_us > 0 && other.name.ptr != NULL && other.limits.ptr != NULL);
     }
     if (grant_parse_time(reply, &now)) {
         must(now.us >= 0);

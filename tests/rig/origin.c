@@ -32,7 +32,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 256, READ_BYTES = 65536, BODY_MAX = 1 << 30 };
+enum { PATH_BYTES = 256, READ_BYTES = 65536, BODY_MAX = 1 << 30, CLOCKS_APART_NS = 20000, CLOCKS_TRIES = 20 };
 
 struct origin {
     struct event_base *base;
@@ -242,9 +242,23 @@ static void on_delay(evutil_socket_t fd, short what, void *arg)
     flush_out(conn);
 }
 
+/* Both clocks at one moment: tried again when something came between the two readings, or an arrival would be off by
+ * it. */
+static int64_t both_clocks_ns(int64_t *wall_ns)
+{
+    int64_t before_ns, after_ns;
+    int tries = 0;
+    do {
+        before_ns = monotonic_ns();
+        *wall_ns = realtime_ns();
+        after_ns = monotonic_ns();
+    } while (after_ns - before_ns > CLOCKS_APART_NS && ++tries < CLOCKS_TRIES);
+    return before_ns + (after_ns - before_ns) / 2;
+}
+
 static int64_t stamp_of(struct msghdr *msg)
 {
-    int64_t wall_ns = realtime_ns(), here_ns = monotonic_ns();
+    int64_t wall_ns, here_ns = both_clocks_ns(&wall_ns);
     for (struct cmsghdr *part = CMSG_FIRSTHDR(msg); part != NULL; part = CMSG_NXTHDR(msg, part)) {
         if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_TIMESTAMPNS) {
             struct timespec stamp;

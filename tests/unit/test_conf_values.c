@@ -397,23 +397,23 @@ END_TEST
 START_TEST(contradictions_are_refused_where_they_are_written)
 {
     conf_expect("[default]\nlate = 500ms\nhorizon = 100ms\n",
-                "f.ini:3: [default] horizon: the horizon of 100ms is shorter than late, 500ms");
+                "f.ini:3: [default] horizon: the horizon of 100ms is shorter than late, 500ms: make it at least that "
+                "long");
     conf_expect(
         "[destination a.com]\nlate = 1s\n[default]\nhorizon = 1s\n[destination b.com]\nhorizon = 10ms\nlate = 11ms\n",
-        "f.ini:7: [destination b.com] late: the horizon of 10ms is shorter than late, 11ms");
+        "f.ini:7: [destination b.com] late: the horizon of 10ms is shorter than late, 11ms: make it at least that long");
     conf_expect("[redis]\nurl = redis://h\n[default]\non_redis_down = reserve\n",
                 "f.ini:4: [default] on_redis_down: on_redis_down = reserve needs outage_permits of at least 1");
     conf_expect(
         "[redis]\nurl = redis://h\n[default]\nrate = 10/s\non_redis_down = reserve\noutage_permits = "
         "3\n[destination a.com]\n",
         "f.ini:6: [default] outage_permits: 3 outage_permits for each of 4 replicas_max are 12, more than the 10 of "
-        "rate");
+        "rate: lower one of the two");
     conf_expect(
         "[redis]\nurl = redis://h\n[default]\non_redis_down = reserve\noutage_permits = 1\n[destination "
         "a.com]\nrate = 4/s\n",
         "f.ini:7: [destination a.com] rate: 1 outage_permits for each of 4 replicas_max are all of rate, nothing is "
-        "left while "
-        "Redis is there");
+        "left while Redis is there: lower one of the two");
 }
 END_TEST
 

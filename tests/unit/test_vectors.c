@@ -64,8 +64,8 @@ static void ask_lua(const char *who, const struct slot_ask *ask, int64_t now, st
                                ask->horizon_us,  ask->want,    ask->floor_us};
     char text[6][24];
     const char *args[12] = {ask->rid, who};
-    const struct grant_limits limits = {ask->rid,     ask->want,     ask->interval_us,
-                                        ask->late_us, ask->grace_us, ask->horizon_us, 1};
+    const struct grant_limits limits = {ask->rid,        ask->want, ask->interval_us, ask->late_us, ask->grace_us,
+                                        ask->horizon_us, 1};
 
     for (int i = 0; i < 6; i++) {
         snprintf(text[i], sizeof(text[i]), "%" PRId64, numbers[i]);
@@ -263,7 +263,13 @@ END_TEST
 
 static struct slot_reply ask_as(const char *who, int64_t now, unsigned want, int64_t interval, struct slot *slots)
 {
-    const struct slot_ask ask = {.rid = "r1", .interval_us = interval, .late_us = 10000, .grace_us = 10000, .horizon_us = 1000000, .want = want, .suspect = ""};
+    const struct slot_ask ask = {.rid = "r1",
+                                 .interval_us = interval,
+                                 .late_us = 10000,
+                                 .grace_us = 10000,
+                                 .horizon_us = 1000000,
+                                 .want = want,
+                                 .suspect = ""};
     struct slot_reply reply;
 
     ask_lua(who, &ask, T0 + now, &reply, slots);
@@ -382,16 +388,78 @@ START_TEST(members_are_counted_until_they_leave_or_fall_silent)
 }
 END_TEST
 
+/* What `who` hears of others when it says its limits. */
+static bool other_of(const char *who, const char *limits, const char *interval, int64_t now, struct grant_other *other)
+{
+    static char kept[2][64];
+    const char *args[] = {who, "-1", "3000000", interval, who, limits};
+    const char *of_bucket[] = {keys[3], keys[1]};
+
+    fake_redis_set_time(redis, T0 + now);
+    struct redisReply *reply = fake_redis_eval(redis, &script_members, of_bucket, 2, args, 6);
+    bool differs = grant_parse_other(reply, other);
+    if (differs) {
+        snprintf(kept[0], sizeof(kept[0]), "%.*s", (int)other->name.len, other->name.ptr);
+        snprintf(kept[1], sizeof(kept[1]), "%.*s", (int)other->limits.len, other->limits.ptr);
+        other->name.ptr = kept[0];
+        other->limits.ptr = kept[1];
+    }
+    fake_reply_free(reply);
+    return differs;
+}
+
+START_TEST(who_has_other_limits_is_named_with_them_and_the_strictest_first)
+{
+    struct grant_other other;
+
+    ck_assert(!other_of("host/1", "rate 10/s late 1ms", "100", 0, &other));
+    ck_assert(!other_of("host/2", "rate 10/s late 1ms", "100", 1000, &other));
+    ck_assert(!other_of("host/3", "rate 20/s", "50", 2000, &other)); /* nobody has spoken since it came */
+    ck_assert(other_of("host/1", "rate 10/s late 1ms", "100", 3000, &other));
+    ck_assert_int_eq(other.interval_us, 50);
+    ck_assert_str_eq(other.name.ptr, "host/3");
+    ck_assert_str_eq(other.limits.ptr, "rate 20/s");
+    ck_assert(other_of("host/3", "rate 20/s", "50", 4000, &other));
+    ck_assert_int_eq(other.interval_us, 100);
+    ck_assert(!other_of("host/4", "rate 5/s", "200", 5000, &other));
+    ck_assert(other_of("host/3", "rate 20/s", "50", 6000, &other));
+    ck_assert_int_eq(other.interval_us, 200);
+}
+END_TEST
+
+START_TEST(limits_that_were_changed_or_not_said_for_a_while_are_no_difference)
+{
+    struct grant_other other;
+
+    ck_assert(!other_of("old", "rate 10/s", "100", 0, &other));
+    ck_assert(!other_of("new", "rate 20/s", "50", 1000, &other));     /* may stand in for the old one */
+    ck_assert(!other_of("new", "rate 20/s", "50", 30000000, &other)); /* which does not speak */
+    ck_assert(other_of("old", "rate 10/s", "100", 31000000, &other)); /* or does it? */
+    ck_assert(!other_of("old", "rate 20/s", "50", 32000000, &other)); /* it was told the same now */
+    ck_assert(!other_of("new", "rate 20/s", "50", 33000000, &other));
+    ck_assert(!other_of("odd", "rate 30/s", "30", 34000000, &other));
+    ck_assert(other_of("new", "rate 20/s", "50", 35000000, &other));
+    ck_assert(!other_of("new", "rate 20/s", "50", 104000001, &other)); /* not heard of for 70 s */
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("vectors");
     TCase *slots = tcase_create("slots");
     const TTest *const tests[] = {
-        the_arithmetic_in_c_says_what_the_vectors_say, the_scripts_say_what_the_vectors_say,
-        c_and_the_script_agree_whatever_is_asked,      who_was_denied_first_is_served_first,
-        a_turn_that_is_not_taken_is_soon_over,         nonsense_in_the_tickets_is_removed,
-        every_key_expires_and_the_marker_last,         a_bucket_that_expired_is_not_taken_for_a_loss,
-        a_marker_that_is_gone_makes_a_new_epoch_wait,  members_are_counted_until_they_leave_or_fall_silent,
+        the_arithmetic_in_c_says_what_the_vectors_say,
+        the_scripts_say_what_the_vectors_say,
+        c_and_the_script_agree_whatever_is_asked,
+        who_was_denied_first_is_served_first,
+        a_turn_that_is_not_taken_is_soon_over,
+        nonsense_in_the_tickets_is_removed,
+        every_key_expires_and_the_marker_last,
+        a_bucket_that_expired_is_not_taken_for_a_loss,
+        a_marker_that_is_gone_makes_a_new_epoch_wait,
+        members_are_counted_until_they_leave_or_fall_silent,
+        who_has_other_limits_is_named_with_them_and_the_strictest_first,
+        limits_that_were_changed_or_not_said_for_a_while_are_no_difference,
     };
 
     tcase_add_checked_fixture(slots, setup, teardown);
