@@ -21,6 +21,7 @@ struct destination_stats {
     struct histogram upstream; /* from there to the first byte of the answer */
     uint64_t bytes_in, bytes_out;
     uint64_t turns;     /* paced ones inside tunnels */
+    uint64_t h2;        /* tunnels whose callers offered HTTP/2 and were let through */
     int64_t in_flight;  /* requests with the third party */
     int64_t tunnels;    /* open */
     int64_t held_bytes; /* in memory for those that wait */

@@ -283,7 +283,6 @@ static void waiter_release(struct waiter *waiter, struct mono now)
 static void waiter_give_up(struct waiter *waiter, enum give_up why)
 {
     struct exchange *e = container_of(waiter, struct exchange, waiter);
-
     const char *detail;
     enum verdict verdict = verdict_of_give_up(why, &detail);
 
@@ -340,6 +339,7 @@ static void h2_offered(void *arg)
     struct exchange *e = arg;
 
     must_be(e, EXCHANGE_MAGIC);
+    e->counts->stats.h2++;
     if (tunnels_first_h2(e->tunnels_of)) {
         log_line(LOG_WARN, "tunnel_h2", LOG_STR("destination", e->bucket_name), LOG_STR("host", e->target.host),
                  LOG_STR("meaning",
