@@ -173,8 +173,9 @@ integration: all rig
 	    { echo "once more, what failed: the machine may have been too busy"; timeout 100 $(PYTEST) --lf $$tests; } || exit 1; done
 	@! cat $(REPORTS)/* 2>/dev/null
 
+# FULL=1: the paces of HTTPS too, 100 requests at 10/s in each mode.
 clients: all
-	@$(PYTEST) tests/clients
+	@$(if $(FULL),FULL=1 )$(PYTEST) tests/clients $(if $(FULL),tests/integration/test_https_pace.py)
 
 # valgrind follows no fork, so tests that expect a child to die are left to the sanitizers.
 VALGRIND_TESTS = $(patsubst tests/unit/%.c,$(B)/unit/%,$(shell grep -LE 'raise_signal|exit_test' tests/unit/test_*.c))
@@ -232,7 +233,7 @@ help:
 	@echo "make check      everything the build machine runs: lint, unit, sim, integration, and again under sanitizers"
 	@echo "make unit|sim|lint|integration|asan    parts of it"
 	@echo "make deps       install what building needs"
-	@echo "make clients    integration tests with other people's HTTP clients"
+	@echo "make clients    integration tests with other people's HTTP clients; FULL=1: HTTPS at 10/s for 10 s in each mode, too"
 	@echo "make valgrind   unit tests under valgrind"
 	@echo "make coverage   lines that the tests reach, per file"
 	@echo "make fuzz       FUZZ_SECONDS=$(FUZZ_SECONDS) for each of tests/fuzz"

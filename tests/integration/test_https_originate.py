@@ -137,8 +137,7 @@ def test_a_third_party_that_cuts_the_connection_is_not_taken_for_an_end(rig, pki
 
     def cut(peer, _):
         peer.send(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhalf")
-        os.close(peer.sock.sock.detach())
-        peer.open = False
+        peer.close()
 
     origin.on("/cut", cut)
     caller = start(rig, pki, origin).caller()

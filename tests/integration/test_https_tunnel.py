@@ -2,7 +2,6 @@
 requests than turns, never more than N in a window, whoever the client is.
 """
 import os
-import shutil
 import socket
 import ssl
 import subprocess
@@ -180,63 +179,6 @@ def client(sluice, directory, pki, *command):
                           stdin=subprocess.DEVNULL, check=False)
     assert done.returncode == 0, done.stdout.decode("utf-8", "replace") + done.stderr.decode("utf-8", "replace")
     return done
-
-
-REQUESTS = """
-import sys, requests
-with requests.Session() as session:
-    for number in range(20):
-        assert session.get(sys.argv[1] + str(number)).text == "ok"
-    for number in range(5):
-        assert session.post(sys.argv[1], data=b"x" * 500000).status_code == 200
-"""
-
-# A keep-alive agent for tunnels in node's own words: what the https-proxy-agent package does.
-NODE = """
-const http = require("http"), https = require("https"), tls = require("tls");
-const [proxy, url] = process.argv.slice(1).map((u) => new URL(u));
-class Agent extends https.Agent {
-  createConnection(options, done) {
-    http.request({host: proxy.hostname, port: proxy.port, method: "CONNECT", path: url.host, headers: {Host: url.host}})
-      .on("connect", (answer, socket) => done(null, tls.connect({socket, servername: url.hostname}))).end();
-  }
-}
-const agent = new Agent({keepAlive: true, maxSockets: 2});
-const call = (body) => new Promise((done, fail) => {
-  const request = https.request(url, {agent, method: body ? "POST" : "GET"}, (answer) => { answer.resume(); answer.on("end", done); });
-  request.on("error", fail); request.end(body);
-});
-(async () => {
-  for (let i = 0; i < 10; i++) await call();
-  for (let i = 0; i < 5; i++) await call("x".repeat(500000));
-  await Promise.all([...Array(20)].map(() => call()));
-  agent.destroy();
-})();
-"""
-
-
-def needs(name):
-    return pytest.param(name, marks=pytest.mark.skipif(shutil.which(name) is None, reason=f"{name} is not installed here"))
-
-
-@versions
-@pytest.mark.parametrize("name", [needs("curl"), "requests", needs("node")])
-def test_real_clients_are_counted_in_full(rig, pki, versions, name):
-    origin = rig.add(TlsOrigin(pki.issue(), versions))
-    sluice = start(rig, origin)
-    url = f"https://localhost:{origin.port}/"
-    if name == "curl":
-        client(sluice, rig.directory, pki, "curl", "-sS", "--http1.1", "--cacert", pki.ca, *(f"{url}{n}" for n in range(20)))
-        requests = 20
-    elif name == "requests":
-        pytest.importorskip("requests")
-        client(sluice, rig.directory, pki, "/usr/bin/python3", "-c", REQUESTS, url)
-        requests = 25
-    else:
-        client(sluice, rig.directory, pki, "node", "-e", NODE, sluice.url, url)
-        requests = 35
-    assert len(origin.requests) == requests
-    assert requests <= turns(sluice, origin.connections) <= requests + 5
 
 
 @versions
