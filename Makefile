@@ -158,6 +158,7 @@ asan:
 	@$(SAN_MAKE) -j2 all units
 	@echo "unit tests, watched by the address and undefined-behaviour sanitizers:"
 	@$(SAN_MAKE) unit
+	@$(MAKE) --no-print-directory fuzz-quick
 	@$(SAN_MAKE) integration
 
 PYTESTS = $(dir $(firstword $(wildcard tests/integration/test_*.py))) $(dir $(firstword $(wildcard tests/clients/test_*.py)))
@@ -206,6 +207,20 @@ fuzz:
 	@$(FUZZ_MAKE) -j2 $(FUZZ:%=build/fuzz/%)
 	@set -e; for t in $(FUZZ); do seeds=tests/fuzz/corpus/$${t#fuzz_}; mkdir -p build/fuzz/corpus/$$t; \
 	  build/fuzz/$$t -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 -artifact_prefix=build/fuzz/ build/fuzz/corpus/$$t $$([ -d $$seeds ] && echo $$seeds); done
+
+# What CI has time for, with gcc alone: the corpora, and changed copies of them, watched by the sanitizers.
+FUZZ_QUICK_SECONDS ?= 3
+fuzz-quick:
+	@$(SAN_MAKE) -j2 $(FUZZ:%=build/asan/alone/%)
+	@rm -rf build/asan/failed; mkdir -p build/asan/failed
+	@printf '%s\n' $(FUZZ:fuzz_%=%) | xargs -r -P 2 -n 1 sh -c \
+	  'exec build/asan/alone/fuzz_$$0 $(FUZZ_QUICK_SECONDS) build/asan/failed/$$0 tests/fuzz/corpus/$$0' \
+	  || { echo "fuzz-quick: the inputs that failed are in build/asan/failed" >&2; exit 1; }
+$(FUZZ:%=$(B)/alone/%): $(B)/alone/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/alone.o $$(call links,tests/fuzz/fuzz_$$*.c) $(LLHTTP_OBJ)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDHARDEN) $(LDFLAGS) -o $@ $^ $(LIBS)
+
 $(FUZZ:%=$(B)/%): $(B)/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $$(call links,tests/fuzz/fuzz_$$*.c) $(LLHTTP_OBJ)
 	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer,address,undefined -o $@ $^ $(LIBS)
 
@@ -237,6 +252,7 @@ help:
 	@echo "make valgrind   unit tests under valgrind"
 	@echo "make coverage   lines that the tests reach, per file"
 	@echo "make fuzz       FUZZ_SECONDS=$(FUZZ_SECONDS) for each of tests/fuzz"
+	@echo "make fuzz-quick FUZZ_QUICK_SECONDS=$(FUZZ_QUICK_SECONDS) for each with gcc alone, as make check does"
 	@echo "make bench      admissions per second, pacing under a burst, memory per waiting request; tables"
 	@echo "make fmt        clang-format; fmt-check only looks"
 	@echo "make install    PREFIX=$(PREFIX) DESTDIR="
@@ -248,6 +264,6 @@ sim:
 endif
 
 -include $(OBJ:.o=.d) $(wildcard $(B)/tests/*/*.d)
-.PHONY: all tools deps run demo install check units unit asan sim integration clients valgrind bench coverage fuzz rig \
+.PHONY: all tools deps run demo install check units unit asan sim integration clients valgrind bench coverage fuzz fuzz-quick rig \
     lint lint-selftest fmt fmt-check clean help
 .PRECIOUS: $(B)/%.o $(B)/src/lua/%.c

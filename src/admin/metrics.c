@@ -179,8 +179,9 @@ static void write_info(const struct admin *admin, const struct rows *rows, struc
         [HTTPS_TUNNEL] = "tunnel", [HTTPS_ORIGINATE] = "originate", [HTTPS_INTERCEPT] = "intercept"};
     bool pass = admin->sources.conf->proxy.unlisted == UNLISTED_PASS;
 
-    prom_family(out, "sluice_destination_info", "gauge",
-                "1, with what of its HTTPS takes slots as labels; tunnel_h2 is \"count\" where HTTP/2 may exceed the rate.");
+    prom_family(
+        out, "sluice_destination_info", "gauge",
+        "1, with what of its HTTPS takes slots as labels; tunnel_h2 is \"count\" where HTTP/2 may exceed the rate.");
     for (unsigned i = 0; i < rows->count; i++) {
         const struct row *row = &rows->at[i];
         if (!row->is_queue) {

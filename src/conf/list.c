@@ -121,7 +121,7 @@ static bool parse_listen(const struct place *place, struct slice text, struct gr
 
 static bool print_listen(const void *field, struct buf *out)
 {
-    const struct addr *listen;
+    const struct addr *listen = NULL;
     unsigned count = get_list(field, &listen);
     char text[ADDR_TEXT_BYTES];
 
@@ -158,7 +158,7 @@ static bool parse_port_range(const struct place *place, struct slice text, struc
 
 static bool print_ports(const void *field, struct buf *out)
 {
-    const struct port_range *ranges;
+    const struct port_range *ranges = NULL;
     unsigned count = get_list(field, &ranges);
 
     for (unsigned i = 0; i < count; i++) {

@@ -24,8 +24,8 @@ static bool went_well(enum verdict verdict)
            verdict == VERDICT_SELF;
 }
 
-/* What took a slot: the request, each turn in its tunnel (of HTTP/2, where several requests may share one), the requests
- * inside an intercepted CONNECT, which have lines of their own, or nothing. */
+/* What took a slot: the request, each turn in its tunnel (of HTTP/2, where several requests may share one), the
+ * requests inside an intercepted CONNECT, which have lines of their own, or nothing. */
 static const char *metered(const struct exchange *e)
 {
     if (!e->paced) {
@@ -52,10 +52,9 @@ void access_log_exchange(const struct exchange *e, struct mono now)
     format_target(e, target);
     log_line(went_well(e->verdict) ? LOG_INFO : LOG_WARN, "access", LOG_STR("client", client),
              LOG_STR("destination", e->policy != NULL ? e->bucket_name : "-"), LOG_SLICE("method", e->request->method),
-             LOG_STR("metered", metered(e)),
-             LOG_STR("target", target), LOG_INT("status", e->status), LOG_INT("bytes_in", e->bytes_in),
-             LOG_INT("bytes_out", e->bytes_out), LOG_INT("wait_ms", waited_us / CLOCK_MS_US),
-             LOG_INT("upstream_ms", upstream_us / CLOCK_MS_US),
+             LOG_STR("metered", metered(e)), LOG_STR("target", target), LOG_INT("status", e->status),
+             LOG_INT("bytes_in", e->bytes_in), LOG_INT("bytes_out", e->bytes_out),
+             LOG_INT("wait_ms", waited_us / CLOCK_MS_US), LOG_INT("upstream_ms", upstream_us / CLOCK_MS_US),
              LOG_STR("verdict", e->verdict_word != NULL ? e->verdict_word : verdict_word(e->verdict)),
              turns ? LOG_INT("turns", e->relay->turns.count) : detail, turns ? detail : LOG_END, LOG_END);
 }

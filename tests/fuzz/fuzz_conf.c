@@ -1,4 +1,4 @@
-/* links: src/conf/keys.c src/conf/report.c src/conf/reader.c src/conf/draft.c src/conf/value.c src/conf/parts.c src/conf/routes.c src/conf/apply.c src/conf/rate.c src/conf/order.c src/conf/list.c src/conf/url.c src/conf/hosts.c src/conf/policy.c src/conf/route.c src/conf/check.c src/conf/load.c src/conf/dump.c src/conf/describe.c src/base/str.c src/base/mem.c src/base/err.c src/base/addr.c src/base/buf.c src/base/must.c */
+/* links: src/conf/keys.c src/conf/report.c src/conf/reader.c src/conf/draft.c src/conf/value.c src/conf/parts.c src/conf/routes.c src/conf/apply.c src/conf/rate.c src/conf/order.c src/conf/list.c src/conf/url.c src/conf/hosts.c src/conf/policy.c src/conf/route.c src/conf/check.c src/conf/load.c src/conf/dump.c src/conf/describe.c src/base/str.c src/base/mem.c src/base/err.c src/base/addr.c src/base/buf.c src/base/must.c src/conf/inbound.c src/conf/inbound_value.c */
 /*
  * A settings file of any bytes is either refused, with a reason, or understood; and what was understood, printed as a file, is
  * understood the same way again. Passwords are masked in print, so a second printing is what the first is compared with.

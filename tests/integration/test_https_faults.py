@@ -4,7 +4,6 @@ too early or in halves, clients that do not wait, CAs that are no good, and what
 import base64
 import os
 import ssl
-import subprocess
 
 import pytest
 
