@@ -184,12 +184,14 @@ valgrind: units
 	@set -e; for t in $(VALGRIND_TESTS); do echo "valgrind $$t"; \
 	  CK_FORK=no valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite $$t; done
 
-bench: all rig $(B)/bench/admission
+bench: all rig $(B)/bench/admission $(B)/bench/leaves
 	@$(B)/bench/admission
 	@bash tests/bench/pacing.sh $(B)
 	@bash tests/bench/waiting.sh $(B)
 	@$(PY) tests/bench/inbound.py $(B)
 	@$(PY) tests/bench/inbound_bounds.py $(B)
+	@$(PY) tests/bench/https.py $(B)
+	@$(B)/bench/leaves
 
 coverage:
 	@rm -rf build/cov/src build/cov/unit
@@ -209,7 +211,7 @@ fuzz:
 	  build/fuzz/$$t -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 -artifact_prefix=build/fuzz/ build/fuzz/corpus/$$t $$([ -d $$seeds ] && echo $$seeds); done
 
 # What CI has time for, with gcc alone: the corpora, and changed copies of them, watched by the sanitizers.
-FUZZ_QUICK_SECONDS ?= 3
+FUZZ_QUICK_SECONDS ?= 2
 fuzz-quick:
 	@$(SAN_MAKE) -j2 $(FUZZ:%=build/asan/alone/%)
 	@rm -rf build/asan/failed; mkdir -p build/asan/failed

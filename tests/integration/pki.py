@@ -4,7 +4,7 @@ import subprocess
 import time
 
 from origin import Origin, Peer
-from wire import Ended
+from wire import Caller, Ended, Response
 
 CA_CONF = """
 [ca]
@@ -141,4 +141,23 @@ class TlsOrigin(Origin):
         self.handshakes.append(peer.sock)
 
 
-__all__ = ["Peer", "Pki", "TlsOrigin"]
+class Tunnelled(Caller):
+    """Speaks HTTP/1.1 in TLS behind a CONNECT."""
+
+    def __init__(self, address, host, trusted):
+        super().__init__(address)
+        self.send(f"CONNECT {host} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        assert self.head().status == 200
+        self.sock = ssl.create_default_context(cafile=trusted).wrap_socket(self.sock, server_hostname="localhost")
+
+    def more(self):
+        data = self.sock.recv(1 << 16)
+        self.buffer += data
+        return bool(data)
+
+    def ask(self, host):
+        self.send(f"GET / HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        return self.body_of(Response(self.until(b"\r\n\r\n", "a head")), until_close=False)
+
+
+__all__ = ["Peer", "Pki", "TlsOrigin", "Tunnelled"]

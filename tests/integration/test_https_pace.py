@@ -4,37 +4,17 @@ process and by three that share a Redis, judged by when they reached the third p
 `make clients FULL=1` (or FULL=1 in the environment) sends 100 at 10/s instead of 30 at 30/s.
 """
 import os
-import ssl
 import threading
 
 import pytest
 
 from origin import most_in_window
-from pki import Pki, TlsOrigin
+from pki import Pki, TlsOrigin, Tunnelled
 from rig import free_port, ini, run
-from wire import Caller, Response
+from wire import Caller
 
 FULL = bool(os.environ.get("FULL"))
 COUNT, RATE = (100, 10) if FULL else (30, 30)
-
-
-class Tunnelled(Caller):
-    """Speaks HTTP/1.1 in TLS behind a CONNECT."""
-
-    def __init__(self, address, host, trusted):
-        super().__init__(address)
-        self.send(f"CONNECT {host} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
-        assert self.head().status == 200
-        self.sock = ssl.create_default_context(cafile=trusted).wrap_socket(self.sock, server_hostname="localhost")
-
-    def more(self):
-        data = self.sock.recv(1 << 16)
-        self.buffer += data
-        return bool(data)
-
-    def ask(self, host):
-        self.send(f"GET / HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
-        return self.body_of(Response(self.until(b"\r\n\r\n", "a head")), until_close=False)
 
 
 class Fleet:
