@@ -130,6 +130,18 @@ def test_a_hello_too_large_to_be_looked_at_is_refused_or_counted(rig, pki, origi
     lenient.access(verdict="tunnel", turns=1)
 
 
+def test_a_refused_offer_of_http_2_never_reaches_the_third_party(rig, pki):
+    origin = rig.origin()
+    heard = []
+    origin.on_connect = lambda peer: heard.append(peer.rest())
+    sluice = start(rig, pki, origin, "tunnel", tunnel_h2="refuse")
+    with pytest.raises(ssl.SSLError, match="(?i)no.application.protocol"):
+        Inside(connect(sluice, origin), pki.ca, alpn=("h2", "http/1.1"))
+    assert "https = originate" in sluice.access(verdict="h2_refused", turns=0)[0]["detail"]
+    eventually(lambda: heard, why="the end of the connection")
+    assert heard == [b""]
+
+
 # ---- handshakes that stall, and that begin again
 
 
@@ -163,9 +175,11 @@ class Told(Process):
     """A program that is told what to do by a fifo, so that it never sees the end of its input."""
 
     def __init__(self, rig, name, *words):
-        os.mkfifo(rig.directory / "fifo")
-        super().__init__(name, ["sh", "-c", "exec 0<fifo; exec \"$@\"", "sh", *map(str, words)], cwd=rig.directory)
-        self.input = os.open(rig.directory / "fifo", os.O_WRONLY)
+        fifo = rig.directory / f"{name}.fifo"
+        if not fifo.exists():
+            os.mkfifo(fifo)
+        super().__init__(name, ["sh", "-c", f"exec 0<{fifo}; exec \"$@\"", "sh", *map(str, words)], cwd=rig.directory)
+        self.input = os.open(fifo, os.O_WRONLY)
 
     def say(self, text):
         os.write(self.input, text.encode())
@@ -180,16 +194,16 @@ class Told(Process):
 class OpensslClient(Told):
     """`openssl s_client` through the proxy; a line "R" makes it shake hands again."""
 
-    def __init__(self, rig, sluice, origin, ca):
+    def __init__(self, rig, sluice, origin, ca, *more):
         super().__init__(rig, "s_client", "openssl", "s_client", "-proxy", "%s:%d" % sluice.address, "-connect", f"localhost:{origin.port}",
-                         "-servername", "localhost", "-CAfile", ca, "-tls1_2", "-crlf")
+                         "-servername", "localhost", "-CAfile", ca, "-crlf", *more)
 
     def get(self, path):
         self.say(f"GET {path} HTTP/1.1\nHost: localhost\n\n")
 
 
 def renegotiating(rig, sluice, origin, ca):
-    client = rig.add(OpensslClient(rig, sluice, origin, ca))
+    client = rig.add(OpensslClient(rig, sluice, origin, ca, "-tls1_2"))
     client.get("/before")
     origin.wait(1)
     client.wait_line(lambda line: line == "ok")
@@ -224,16 +238,15 @@ def test_an_intercepted_caller_may_not_shake_hands_again(rig, pki):
 class OpensslServer(Told):
     """`openssl s_server`, which prints what comes and sends what it is told; a line "r" shakes hands again."""
 
-    def __init__(self, rig, certificate):
+    def __init__(self, rig, certificate, *more):
         self.port = free_port()
         cert, key = certificate
-        super().__init__(rig, "s_server", "openssl", "s_server", "-accept", f"127.0.0.1:{self.port}", "-cert", cert, "-key", key, "-tls1_2",
-                         "-crlf", "-msg")
+        super().__init__(rig, "s_server", "openssl", "s_server", "-accept", f"127.0.0.1:{self.port}", "-cert", cert, "-key", key, "-crlf", *more)
         self.wait_line(lambda line: line == "ACCEPT")
 
 
 def test_a_third_party_that_wants_to_shake_hands_again_is_refused_and_its_answer_not_taken_for_whole(rig, pki):
-    server = rig.add(OpensslServer(rig, pki.issue()))
+    server = rig.add(OpensslServer(rig, pki.issue(), "-tls1_2", "-msg"))
     sluice = start(rig, pki, server, "originate")
     caller = sluice.caller().send(f"GET http://localhost:{server.port}/ HTTP/1.1\r\nHost: localhost:{server.port}\r\n\r\n".encode())
     server.wait_line(lambda line: line.startswith("GET / HTTP/1.1"))
@@ -243,6 +256,22 @@ def test_a_third_party_that_wants_to_shake_hands_again_is_refused_and_its_answer
     assert caller.at_end()
     sluice.access(verdict="broken_off")
     assert "no_renegotiation" in server.text()
+
+
+def test_a_request_sent_before_the_handshake_is_a_turn(rig, pki):
+    """0-RTT, of a session that an earlier tunnel brought."""
+    server = rig.add(OpensslServer(rig, pki.issue(), "-tls1_3", "-early_data", "-no_anti_replay"))
+    sluice = start(rig, pki, server, "tunnel")
+    first = rig.add(OpensslClient(rig, sluice, server, pki.ca, "-sess_out", "session"))
+    eventually((rig.directory / "session").exists, why="a session ticket")
+    first.close()
+    sluice.access(verdict="tunnel", turns=0)
+    (rig.directory / "early").write_bytes(b"GET /early HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    second = rig.add(OpensslClient(rig, sluice, server, pki.ca, "-sess_in", "session", "-early_data", "early"))
+    server.wait_line(lambda line: line.startswith("GET /early"))
+    second.wait_line(lambda line: "Early data was accepted" in line)
+    second.close()
+    assert 1 <= int(sluice.access(2, method="CONNECT")[1]["turns"]) <= 2  # its Finished can't be told from a request then
 
 
 # ---- ends

@@ -4,6 +4,7 @@ import socket
 import ssl
 import stat
 import subprocess
+import time
 
 import pytest
 
@@ -99,6 +100,17 @@ def test_requests_inside_are_answered_by_the_third_party(rig, pki, ca, host):
     assert len(sluice.access(3, verdict="forwarded", destination="api")) == 3
     assert sluice.access(3, verdict="forwarded")[0]["target"] == f"https://{caller.host}/0?a=..."
     sluice.access(verdict="intercept")
+
+
+def test_a_leaf_is_for_its_host_for_some_weeks_and_has_a_serial_of_its_own(rig, pki, ca):
+    origin = rig.add(TlsOrigin(pki.issue()))
+    sluice = start(rig, pki, ca, origin)
+    name, address, again = (TlsCaller(sluice, origin, ca, host).tls.getpeercert() for host in ("localhost", "127.0.0.1", "localhost"))
+    assert name["subjectAltName"] == (("DNS", "localhost"),) and address["subjectAltName"] == (("IP Address", "127.0.0.1"),)
+    for leaf in (name, address):
+        begins, ends = (ssl.cert_time_to_seconds(leaf[key]) - time.time() for key in ("notBefore", "notAfter"))
+        assert begins < 0 and 7 * 86400 < ends < 60 * 86400
+    assert name["serialNumber"] != address["serialNumber"] and again == name
 
 
 def test_requests_in_one_connection_leave_at_the_rate(rig, pki, ca):
