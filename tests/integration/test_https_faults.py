@@ -412,6 +412,7 @@ def test_the_check_the_start_the_metrics_and_the_access_log_say_what_is_metered(
     admin = free_port()
     sluice = start(rig, pki, origin, mode, tunnel_h2="count")
     assert words in sluice.wait_event("destination", label="api")[0]["https"]
+    sluice.wait_event("ready")  # from then on it ends as it should
     text = sluice.config.read_text() + f"[admin]\nlisten = 127.0.0.1:{admin}\n"
     sluice.stop()
     done = with_file(rig.directory, text, "--check")
