@@ -192,6 +192,7 @@ asan:
 	@$(SAN_MAKE) -j2 all units
 	@echo "unit tests, watched by the address and undefined-behaviour sanitizers:"
 	@$(SAN_MAKE) unit
+	@$(MAKE) --no-print-directory fuzz-quick
 	@$(SAN_MAKE) integration
 
 PYTESTS = $(dir $(firstword $(wildcard tests/integration/test_*.py))) $(dir $(firstword $(wildcard tests/clients/test_*.py)))
@@ -207,8 +208,9 @@ integration: all rig
 	    { echo "once more and one by one, what failed: the machine may have been too busy"; timeout 300 $(PYTEST) -n 0 --lf $$tests; } || exit 1; done
 	@! cat $(REPORTS)/* 2>/dev/null
 
+# FULL=1: the paces of HTTPS too, 100 requests at 10/s in each mode.
 clients: all
-	@$(PYTEST) tests/clients
+	@$(if $(FULL),FULL=1 )$(PYTEST) tests/clients $(if $(FULL),tests/integration/test_https_pace.py)
 
 # Whole fleets with everything that can break, broken: some minutes. CHAOS_SEEDS random sequences, from CHAOS_FIRST on.
 CHAOS_JOBS ?= 2
@@ -222,13 +224,15 @@ valgrind: units
 	@set -e; for t in $(VALGRIND_TESTS); do echo "valgrind $$t"; \
 	  CK_FORK=no valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite $$t; done
 
-bench: all rig $(B)/bench/admission
+bench: all rig $(B)/bench/admission $(B)/bench/leaves
 	@$(B)/bench/admission
 	@bash tests/bench/pacing.sh $(B)
 	@bash tests/bench/waiting.sh $(B)
 	@$(PY) tests/bench/inbound.py $(B)
 	@$(PY) tests/bench/inbound_bounds.py $(B)
 	@$(PY) tests/bench/reload.py $(B)
+	@$(PY) tests/bench/https.py $(B)
+	@$(B)/bench/leaves
 
 coverage:
 	@rm -rf build/cov/src build/cov/unit
@@ -246,6 +250,20 @@ fuzz:
 	@$(FUZZ_MAKE) -j2 $(FUZZ:%=build/fuzz/%)
 	@set -e; for t in $(FUZZ); do seeds=tests/fuzz/corpus/$${t#fuzz_}; mkdir -p build/fuzz/corpus/$$t; \
 	  build/fuzz/$$t -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 -artifact_prefix=build/fuzz/ build/fuzz/corpus/$$t $$([ -d $$seeds ] && echo $$seeds); done
+
+# What CI has time for, with gcc alone: the corpora, and changed copies of them, watched by the sanitizers.
+FUZZ_QUICK_SECONDS ?= 2
+fuzz-quick:
+	@$(SAN_MAKE) -j2 $(FUZZ:%=build/asan/alone/%)
+	@rm -rf build/asan/failed; mkdir -p build/asan/failed
+	@printf '%s\n' $(FUZZ:fuzz_%=%) | xargs -r -P 2 -n 1 sh -c \
+	  'exec build/asan/alone/fuzz_$$0 $(FUZZ_QUICK_SECONDS) build/asan/failed/$$0 tests/fuzz/corpus/$$0' \
+	  || { echo "fuzz-quick: the inputs that failed are in build/asan/failed" >&2; exit 1; }
+$(FUZZ:%=$(B)/alone/%): $(B)/alone/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/alone.o $$(call links,tests/fuzz/fuzz_$$*.c) $(LLHTTP_OBJ)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDHARDEN) $(LDFLAGS) -o $@ $^ $(LIBS)
+
 $(FUZZ:%=$(B)/%): $(B)/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $$(call links,tests/fuzz/fuzz_$$*.c) $(LLHTTP_OBJ)
 	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer,address,undefined -o $@ $^ $(LIBS)
 
@@ -275,10 +293,11 @@ help:
 	@echo "make sim|sim-long    10,000 (200,000) random fault sequences in virtual time, and each guard of pacing taken away"
 	@echo "make deps       install what building needs"
 	@echo "make chaos      fleets with all that can break, broken: strictness on real processes, with figures (some minutes)"
-	@echo "make clients    integration tests with other people's HTTP clients"
+	@echo "make clients    integration tests with other people's HTTP clients; FULL=1: HTTPS at 10/s for 10 s in each mode, too"
 	@echo "make valgrind   unit tests under valgrind"
 	@echo "make coverage   lines that the tests reach, per file"
 	@echo "make fuzz       FUZZ_SECONDS=$(FUZZ_SECONDS) for each of tests/fuzz"
+	@echo "make fuzz-quick FUZZ_QUICK_SECONDS=$(FUZZ_QUICK_SECONDS) for each with gcc alone, as make check does"
 	@echo "make bench      admissions per second, pacing under a burst, memory per waiting request; tables"
 	@echo "make fmt        clang-format; fmt-check only looks"
 	@echo "make install    PREFIX=$(PREFIX) DESTDIR=; make uninstall"
@@ -291,6 +310,6 @@ sim:
 endif
 
 -include $(OBJ:.o=.d) $(wildcard $(B)/tests/*/*.d)
-.PHONY: all tools deps run demo install uninstall deb check units unit asan sim integration chaos clients valgrind bench coverage fuzz rig \
+.PHONY: all tools deps run demo install uninstall deb check units unit asan sim integration chaos clients valgrind bench coverage fuzz fuzz-quick rig \
     lint lint-selftest fmt fmt-check clean help
 .PRECIOUS: $(B)/%.o $(B)/src/lua/%.c

@@ -50,3 +50,10 @@ def pytest_runtest_makereport(item, call):
     if report.failed:
         for name, text in rigs.logs_of_living():
             report.sections.append((name, text))
+
+
+def pytest_terminal_summary(terminalreporter):
+    """What tests measured, in whichever process: record_property("figure", a line)."""
+    lines = [value for report in terminalreporter.getreports("passed") for name, value in report.user_properties if name == "figure"]
+    for line in sorted(set(lines)):
+        terminalreporter.write_line(line)

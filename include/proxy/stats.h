@@ -25,6 +25,7 @@ struct destination_stats {
     uint64_t banned;    /* that said to go away */
     uint64_t garbled;   /* fields about the rate that meant nothing */
     uint64_t retries;   /* requests sent again */
+    uint64_t h2;        /* tunnels whose callers offered HTTP/2 and were let through */
     int64_t in_flight;  /* requests with the third party */
     int64_t tunnels;    /* open */
     int64_t held_bytes; /* in memory for those that wait */

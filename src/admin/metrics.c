@@ -90,6 +90,10 @@ static int64_t retries(const struct row *row)
 {
     return (int64_t)row->traffic->retries;
 }
+static int64_t h2_tunnels(const struct row *row)
+{
+    return (int64_t)row->traffic->h2;
+}
 static int64_t bytes_in(const struct row *row)
 {
     return (int64_t)row->traffic->bytes_in;
@@ -137,6 +141,9 @@ static const struct gauge {
     {"sluice_garbled_feedback_total", "counter", "Fields of answers about the rate that meant nothing.", OF_TRAFFIC,
      PROM_PLAIN, garbled},
     {"sluice_retries_total", "counter", "Requests sent again, each in a slot.", OF_TRAFFIC, PROM_PLAIN, retries},
+    {"sluice_h2_tunnels_total", "counter",
+     "Tunnels that offered HTTP/2, of which only turns are counted: requests may exceed the rate.", OF_TRAFFIC,
+     PROM_PLAIN, h2_tunnels},
     {"sluice_request_bytes_total", "counter", "Bytes sent to the third party.", OF_TRAFFIC, PROM_PLAIN, bytes_in},
     {"sluice_response_bytes_total", "counter", "Bytes sent to callers.", OF_TRAFFIC, PROM_PLAIN, bytes_out},
 };
@@ -195,6 +202,31 @@ static const struct {
                   {TALLY_WASTED, "wasted"}},
   left_words[] = {{TALLY_REFUSED, "refused"}, {TALLY_CANCELLED, "cancelled"}, {TALLY_GAVE_UP, "gave_up"}};
 
+/* What of it takes slots. Plain http is metered by requests everywhere. */
+static void write_info(const struct admin *admin, const struct rows *rows, struct buf *out)
+{
+    static const char *const words[] = {
+        [HTTPS_TUNNEL] = "tunnel", [HTTPS_ORIGINATE] = "originate", [HTTPS_INTERCEPT] = "intercept"};
+    bool pass = admin->sources.conf->proxy.unlisted == UNLISTED_PASS;
+
+    prom_family(
+        out, "sluice_destination_info", "gauge",
+        "1, with what of its HTTPS takes slots as labels; tunnel_h2 is \"count\" where HTTP/2 may exceed the rate.");
+    for (unsigned i = 0; i < rows->count; i++) {
+        const struct row *row = &rows->at[i];
+        if (!row->is_queue) {
+            continue;
+        }
+        const struct policy *policy = row->queue.policy;
+        const char *metered = policy->https == HTTPS_TUNNEL ? "turns" : "requests";
+        struct prom_labels labels = {{{"destination", row->name},
+                                      {"https", words[policy->https]},
+                                      {"metered", row->is_sum && pass ? "no" : metered},
+                                      {"tunnel_h2", policy->tunnel_h2 == TUNNEL_H2_REFUSE ? "refuse" : "count"}}};
+        prom_sample(out, "sluice_destination_info", &labels, PROM_PLAIN, 1);
+    }
+}
+
 static void write_slots(const struct rows *rows, struct buf *out)
 {
     prom_family(out, "sluice_slots_total", "counter",
@@ -249,8 +281,9 @@ static const struct histogram *lateness_of(const struct row *row)
     return &row->queue.tally->lateness;
 }
 
-static void write_destinations(const struct rows *rows, struct buf *out)
+static void write_destinations(const struct admin *admin, const struct rows *rows, struct buf *out)
 {
+    write_info(admin, rows, out);
     write_verdicts(rows, out);
     write_gauges(rows, out);
     write_slots(rows, out);
@@ -354,7 +387,7 @@ void metrics_write(const struct admin *admin, struct buf *out)
     struct rows rows;
 
     rows_collect(admin, &rows);
-    write_destinations(&rows, out);
+    write_destinations(admin, &rows, out);
     rows_fini(&rows);
     write_proxy(admin, out);
     write_redis(admin, out);

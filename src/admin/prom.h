@@ -7,7 +7,7 @@
 struct prom_label {
     const char *name, *value;
 };
-enum { PROM_LABELS_MOST = 3 };
+enum { PROM_LABELS_MOST = 4 };
 /* Up to PROM_LABELS_MOST; the first without a name ends them. */
 struct prom_labels {
     struct prom_label at[PROM_LABELS_MOST];

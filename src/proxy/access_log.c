@@ -42,6 +42,19 @@ static void add_more(const struct exchange *e, struct log_field *more)
     *more = LOG_END;
 }
 
+/* What took a slot: the request, each turn in its tunnel (of HTTP/2, where several requests may share one), the
+ * requests inside an intercepted CONNECT, which have lines of their own, or nothing. */
+static const char *metered(const struct exchange *e)
+{
+    if (!e->paced) {
+        return "no";
+    }
+    if (e->metered) {
+        return e->relay != NULL && e->relay->turns.hello.offers_h2 ? "h2_turns" : "turns";
+    }
+    return e->intercept ? "inside" : "request";
+}
+
 void access_log_exchange(const struct exchange *e, struct mono now)
 {
     char client[ADDR_TEXT_BYTES];
@@ -57,6 +70,7 @@ void access_log_exchange(const struct exchange *e, struct mono now)
     add_more(e, more);
     log_line(went_well(e->verdict) ? LOG_INFO : LOG_WARN, "access", LOG_STR("client", client),
              LOG_STR("destination", e->policy != NULL ? e->bucket_name : "-"), LOG_SLICE("method", e->request->method),
+             LOG_STR("metered", metered(e)),
              LOG_STR("target", target), LOG_INT("status", e->status), LOG_INT("bytes_in", e->bytes_in),
              LOG_INT("bytes_out", e->bytes_out), LOG_INT("wait_ms", waited_us / CLOCK_MS_US),
              LOG_INT("upstream_ms", upstream_us / CLOCK_MS_US),

@@ -230,7 +230,6 @@ static void waiter_release(struct waiter *waiter, struct mono now)
 static void waiter_give_up(struct waiter *waiter, enum give_up why)
 {
     struct exchange *e = container_of(waiter, struct exchange, waiter);
-
     const char *detail;
     enum verdict verdict = verdict_of_give_up(why, &detail);
 
@@ -297,6 +296,7 @@ static void h2_offered(void *arg)
     struct exchange *e = arg;
 
     must_be(e, EXCHANGE_MAGIC);
+    e->counts->stats.h2++;
     exchange_warn_of_h2(e);
 }
 

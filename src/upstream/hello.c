@@ -74,8 +74,10 @@ static void read_server_name(struct cursor body, struct client_hello *out)
 {
     struct cursor list = take_vector(&body, 2);
 
-    if (list.bad || list.left == 0) {
+    /* A second one is forbidden (RFC 8446 section 4.2), and who reads it may not be who read the first. */
+    if (list.bad || list.left == 0 || out->has_sni) {
         out->has_sni = out->bad_sni = true;
+        out->sni[0] = '\0';
         return;
     }
     while (list.left > 0 && !list.bad && !out->has_sni) {

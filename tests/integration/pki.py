@@ -4,7 +4,7 @@ import subprocess
 import time
 
 from origin import Origin, Peer
-from wire import Ended
+from wire import Caller, Ended, Response
 
 CA_CONF = """
 [ca]
@@ -64,19 +64,55 @@ class Pki:
 
 
 class TlsSocket:
-    """An SSLSocket with the one call more that Stream makes. The time is that of reading: the kernel's belongs to records."""
+    """The server's side of TLS on a socket, with the kernel's time of the packet that completed what is read."""
 
-    def __init__(self, sock):
+    def __init__(self, context, sock):
         self.sock = sock
+        self.inside, self.outside = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self.inside, self.outside, server_side=True)
+        self.ancillary = []
+        while self._wants_more(self.tls.do_handshake):
+            self._receive()
 
     def __getattr__(self, name):
-        return getattr(self.sock, name)
+        return getattr(self.tls if hasattr(self.tls, name) else self.sock, name)
 
-    def recvmsg(self, size, _ancillary):
+    def _flush(self):
+        if self.outside.pending:
+            self.sock.sendall(self.outside.read())
+
+    def _wants_more(self, step):
+        """True when `step` can't go on before more has come."""
         try:
-            return self.sock.recv(size), [], 0, None
+            step()
+            return False
+        except ssl.SSLWantReadError:
+            return True
+        finally:
+            self._flush()
+
+    def _receive(self):
+        data, self.ancillary, _, _ = self.sock.recvmsg(1 << 18, 64)
+        self.inside.write(data) if data else self.inside.write_eof()
+
+    def recvmsg(self, size, _ancillary=0):
+        found = []
+        try:
+            while self._wants_more(lambda: found.append(self.tls.read(size))):
+                self._receive()
+        except ssl.SSLZeroReturnError:
+            return b"", [], 0, None
         except ssl.SSLError as error:
             raise ConnectionError(str(error)) from None
+        return found[0], self.ancillary, 0, None
+
+    def sendall(self, data):
+        self.tls.write(data)
+        self._flush()
+
+    def unwrap(self):
+        """Ends its side properly, with close_notify."""
+        self._wants_more(self.tls.unwrap)
 
 
 class TlsOrigin(Origin):
@@ -99,11 +135,29 @@ class TlsOrigin(Origin):
 
     def _shake_hands(self, peer):
         try:
-            sock = self.context.wrap_socket(peer.sock, server_side=True)
-        except (ssl.SSLError, OSError) as error:
+            peer.sock = TlsSocket(self.context, peer.sock)
+        except ssl.SSLError as error:
             raise Ended(str(error)) from None
-        self.handshakes.append(sock)
-        peer.sock = TlsSocket(sock)
+        self.handshakes.append(peer.sock)
 
 
-__all__ = ["Peer", "Pki", "TlsOrigin"]
+class Tunnelled(Caller):
+    """Speaks HTTP/1.1 in TLS behind a CONNECT."""
+
+    def __init__(self, address, host, trusted):
+        super().__init__(address)
+        self.send(f"CONNECT {host} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        assert self.head().status == 200
+        self.sock = ssl.create_default_context(cafile=trusted).wrap_socket(self.sock, server_hostname="localhost")
+
+    def more(self):
+        data = self.sock.recv(1 << 16)
+        self.buffer += data
+        return bool(data)
+
+    def ask(self, host):
+        self.send(f"GET / HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        return self.body_of(Response(self.until(b"\r\n\r\n", "a head")), until_close=False)
+
+
+__all__ = ["Peer", "Pki", "TlsOrigin", "Tunnelled"]

