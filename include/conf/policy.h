@@ -89,6 +89,7 @@ struct policy {
     int64_t cost_most;  /* that a header may say */
     char *cost_header;  /* of a request; NULL = none */
     char *cost_answer;  /* of a response: what it really was; NULL = none */
+    bool cost_is_left;  /* or rather what is left of the first quota */
     struct host_pattern *hosts;
     unsigned hosts_count;
 

@@ -195,6 +195,15 @@ def test_the_answer_may_correct_the_cost(fleet, origin):
     assert gap >= 0.5, f"the next left after {gap:.3f} s, though 12 units were spent at 20/s"
 
 
+def test_an_answer_may_say_that_others_have_spent_of_the_quota(fleet, origin):
+    it = fleet({"rate": "50/s", "quota": "10/1h", "quota_action": "reject", "cost_answer": "X-Left remaining"})
+    origin.on("/first", reply(b"HTTP/1.1 200 OK\r\nX-Left: 3\r\nContent-Length: 0\r\n\r\n"))
+    assert it.send(["/first"]).statuses() == [200]
+    time.sleep(0.2)
+    statuses = it.send([f"/{n}" for n in range(8)]).statuses()
+    assert set(statuses) == {200, 429} and statuses.count(200) <= 3, "a slot may be lost on a busy machine, none be had too many"
+
+
 def test_three_limits_at_once(fleet, origin):
     """A pace, a quota and requests in flight: none is exceeded."""
     count = {"now": 0, "most": 0}
