@@ -121,6 +121,8 @@ static const struct key table[] = {
  "The file whose one line is the password, so that it is not in url."},
 {IN_REDIS, "password_env", KEY_WORD, REDIS(password_env), NULL, 0, 0, "variable", NULL, false,
  "The variable of the environment that holds the password, as in SLUICE_REDIS_PASSWORD."},
+{IN_REDIS, "hash_secret_file", KEY_FILE, REDIS(hash_secret_file), NULL, 0, 0, "file", NULL, false,
+ "The file whose one line is the secret that values of key are hashed with, the same for all replicas. Not set: the password."},
 {IN_REDIS, "sentinel_user", KEY_WORD, REDIS(sentinel_user), NULL, 0, 0, "text", NULL, false,
  "Whom to log in as at the sentinels of sentinel://."},
 {IN_REDIS, "sentinel_password_file", KEY_FILE, REDIS(sentinel_password_file), NULL, 0, 0, "file", NULL, false,

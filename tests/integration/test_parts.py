@@ -75,6 +75,25 @@ def test_an_api_key_is_seen_nowhere(rig, origin):
     assert secret not in kept and secret not in it.replicas[0].text()
 
 
+def test_replicas_with_one_secret_have_one_bucket_for_a_key(rig, origin):
+    redis = rig.redis()
+    files = [rig.directory / "one", rig.directory / "other"]
+    for file, secret in zip(files, ("first secret\n", "second secret\n")):
+        file.write_text(secret)
+        file.chmod(0o600)
+    def start(file):
+        sluice = rig.sluice(ini(redis={"url": redis.url, "hash_secret_file": file}, destinations={
+            "api": {"hosts": origin.authority, "rate": "50/s", "key": "bearer"}}))
+        sluice.wait_event("redis_up")
+        assert sluice.get(origin.url("/"), "Authorization: Bearer t0ken").status == 200
+        return {key.split("k=")[1].split(":")[0] for key in redis.command_all("KEYS", "*k=*")}
+
+    first = start(files[0])
+    assert len(first) == 1 and len(first | start(files[0])) == 1
+    assert len(start(files[1])) == 2
+    assert "first secret" not in " ".join(sluice.text() for sluice in rig.things if hasattr(sluice, "text"))
+
+
 def test_a_route_keeps_to_its_own_rate_and_to_the_destinations(fleet, origin):
     it = fleet({"rate": "20/s"}, "[route search]\ndestination = api\nmatch = GET /search/*\nrate = 5/s\n")
     slow = it.send([f"/search/{n}" for n in range(10)])
