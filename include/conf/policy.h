@@ -89,6 +89,7 @@ struct policy {
     int64_t cost_most;  /* that a header may say */
     char *cost_header;  /* of a request; NULL = none */
     char *cost_answer;  /* of a response: what it really was; NULL = none */
+    bool cost_is_left;  /* or rather what is left of the first quota */
     struct host_pattern *hosts;
     unsigned hosts_count;
 
@@ -195,11 +196,14 @@ struct redis_conf {
     char *ca_file;                  /* whom to trust with tls; NULL = the system's authorities */
     char *client_cert, *client_key; /* what to show; NULL = nothing, or in the same file */
     char *prefix;                   /* of every key */
+    char *hash_secret, *hash_secret_file; /* NULL = none; the first is in force */
     int64_t timeout_us;             /* of one command */
     int64_t connect_timeout_us;
 };
 /* All of it, with memory of its own. */
 void redis_conf_copy(struct redis_conf *to, const struct redis_conf *from);
+/* What key values are hashed with, for whoever has all of [redis]; another one for each purpose. The caller's; clear it after use. */
+char *secret_for_hashes(const struct redis_conf *redis, const char *purpose);
 /* Frees what the fields own and clears them. */
 void redis_conf_fini(struct redis_conf *redis);
 

@@ -116,6 +116,8 @@ void bucket_cancel(struct waiter *waiter);
 /* What was released is over: it no longer counts against max_in_flight. `more` units were spent by it than it was let out for, or
  * with less than 0 fewer. No effect on a waiter that counts nowhere. */
 void bucket_finish(struct waiter *waiter, int64_t more);
+/* The same; and the third party says that so many units of its quota, the first one, are left. Below 0: it says nothing. */
+void bucket_finish_left(struct waiter *waiter, int64_t more, int64_t left);
 
 /* No releases for that long, on any replica: the third party, or who operates this, said so. Never shortens a pause; at most a day. */
 void bucket_pause(struct bucket *bucket, int64_t for_us);

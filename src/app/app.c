@@ -19,10 +19,10 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-extern const struct script script_reserve, script_settle, script_pause, script_members, script_fly, script_charge,
+extern const struct script script_reserve, script_settle, script_pause, script_members, script_fly,
     script_admit, script_word;
 static const struct script *const scripts[] = {&script_reserve, &script_settle, &script_pause, &script_members,
-                                               &script_fly,     &script_charge, &script_admit,  &script_word};
+                                               &script_fly,     &script_admit,  &script_word};
 
 static void log_destination(const struct policy *policy)
 {

@@ -8,7 +8,7 @@
 void parts_make_admission(struct app *app)
 {
     const struct redis_conf *rc = &app->conf->redis;
-    char *secret = mem_printf("sluice inbound %s %s", rc->prefix, rc->password != NULL ? rc->password : "");
+    char *secret = secret_for_hashes(rc, "inbound");
 
     app->admission = admission_new(app->loop, app->link, rc->prefix, app->replica, secret, strlen(secret));
     explicit_bzero(secret, strlen(secret));

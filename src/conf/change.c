@@ -112,6 +112,7 @@ static bool same_value(const struct key *key, const void *a, const void *b)
     case KEY_STATUSES:
     case KEY_QUOTAS:
     case KEY_PARTS:
+    case KEY_COST_ANSWER:
     case KEY_MATCH:
     case KEY_SHARERS:
     case KEY_WEIGHTS:

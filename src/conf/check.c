@@ -237,7 +237,8 @@ static void check_quota_kinds(const struct policy *policy, const struct place *p
 /* Limits of a destination beside its rate. */
 static void check_quotas(const struct subject *subject)
 {
-    static const char *const quota[] = {"quota", "rate", "cost", "cost_most", "late", "path_jitter", NULL}, *const flight[] = {"max_in_flight", NULL};
+    static const char *const quota[] = {"quota", "rate", "cost", "cost_most", "late", "path_jitter", NULL}, *const flight[] = {"max_in_flight", NULL},
+                            *const answer[] = {"cost_answer", "cost_most", "quota", NULL};
     const struct policy *policy = subject->policy;
     struct buf text = {0};
     struct place place;
@@ -261,6 +262,14 @@ static void check_quotas(const struct subject *subject)
     buf_fini(&text);
     if (policy->quotas_count > 0 && place_of(subject, quota, &place)) {
         check_quota_kinds(policy, &place);
+    }
+    if (policy->cost_answer != NULL && place_of(subject, answer, &place)) {
+        bool quotas = policy->quotas_count > 0 || (policy->parent != NULL && policy->parent->quotas_count > 0);
+        if (policy->cost_is_left && !quotas) {
+            report_error(&place, "what is left is left of a quota: there is none");
+        } else if (!policy->cost_is_left && policy->cost_most == 1) {
+            report_warning(&place, "with cost_most = 1 an answer can only say that its request cost nothing");
+        }
     }
     if (policy->on_redis_down == REDIS_DOWN_RESERVE && policy->quotas_count > 0 && place_of(subject, quota, &place)) {
         report_error(&place, "on_redis_down = reserve keeps no quota while Redis is gone; use hold or reject");

@@ -45,6 +45,7 @@ enum key_type {
     KEY_ORIGIN,    /* inbound_conf.upstream_host and .upstream_port */
     KEY_QUOTAS,    /* policy.quotas */
     KEY_PARTS,     /* policy.keys */
+    KEY_COST_ANSWER, /* policy.cost_answer and .cost_is_left */
     KEY_MATCH,     /* policy.methods and .path */
     KEY_SHARERS,   /* struct order_terms: proxy_user, client_ip, header:NAME */
     KEY_WEIGHTS,   /* struct order_terms: VALUE=WEIGHT */

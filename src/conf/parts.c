@@ -233,6 +233,31 @@ static void print_keys(const struct policy *policy, struct buf *out)
     buf_add_str(out, policy->keys_count == 0 ? "none" : "");
 }
 
+/* ---- costs ---- */
+
+static bool set_cost_answer(const struct place *place, struct slice all, struct policy *policy)
+{
+    struct slice rest = all, name = word_of(&rest), kind = word_of(&rest);
+    bool left = slice_is(kind, "remaining");
+
+    if (!is_token(name) || rest.len > 0 || (kind.len > 0 && !left && !slice_is(kind, "used"))) {
+        report_error(place, "%.*s is not the name of a header, with used or remaining behind it", REPORT_SHOWN(all));
+        return false;
+    }
+    mem_free(policy->cost_answer);
+    policy->cost_answer = mem_strndup(name.ptr, name.len);
+    policy->cost_is_left = left;
+    return true;
+}
+
+static bool print_cost_answer(const struct policy *policy, struct buf *out)
+{
+    if (policy->cost_answer != NULL) {
+        buf_printf(out, "%s %s", policy->cost_answer, policy->cost_is_left ? "remaining" : "used");
+    }
+    return policy->cost_answer != NULL;
+}
+
 /* ---- routes ---- */
 
 static void free_methods(char **methods, unsigned count)
@@ -298,6 +323,8 @@ bool parts_set(const struct place *place, const struct key *key, struct slice te
         return set_quotas(place, text, policy);
     case KEY_PARTS:
         return set_keys(place, text, policy);
+    case KEY_COST_ANSWER:
+        return set_cost_answer(place, text, policy);
     default:
         return set_match(place, text, policy);
     }
@@ -315,6 +342,8 @@ bool parts_print(const struct key *key, const struct policy *policy, struct buf 
     case KEY_PARTS:
         print_keys(policy, out);
         return true;
+    case KEY_COST_ANSWER:
+        return print_cost_answer(policy, out);
     default:
         return print_match(policy, out);
     }

@@ -26,7 +26,8 @@ void redis_conf_copy(struct redis_conf *to, const struct redis_conf *from)
                             &to->sentinel_user, &to->sentinel_password,
                             &to->ca_file,       &to->sentinel_password_file,
                             &to->client_cert,   &to->sentinel_password_env,
-                            &to->client_key,    &to->prefix};
+                            &to->client_key,    &to->prefix,
+                            &to->hash_secret,   &to->hash_secret_file};
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         copy_text(texts[i]);
@@ -45,7 +46,7 @@ void redis_conf_fini(struct redis_conf *redis)
                            redis->user,         redis->user_name,     redis->password_file,
                            redis->password_env, redis->sentinel_user, redis->sentinel_password_file,
                            redis->ca_file,      redis->client_cert,   redis->sentinel_password_env,
-                           redis->client_key,   redis->prefix};
+                           redis->client_key,   redis->prefix,        redis->hash_secret_file};
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         mem_free(texts[i]);
@@ -55,6 +56,14 @@ void redis_conf_fini(struct redis_conf *redis)
     }
     mem_free(redis->hosts);
     forget_secret(redis->password);
+    forget_secret(redis->hash_secret);
     forget_secret(redis->sentinel_password);
     memset(redis, 0, sizeof(*redis));
+}
+
+char *secret_for_hashes(const struct redis_conf *redis, const char *purpose)
+{
+    const char *secret = redis->hash_secret != NULL ? redis->hash_secret : redis->password;
+
+    return mem_printf("sluice %s %s %s", purpose, redis->prefix, secret != NULL ? secret : "");
 }

@@ -118,7 +118,9 @@ static int64_t max2(int64_t a, int64_t b)
 
 static int64_t largest_cost(const struct policy *policy)
 {
-    return policy->cost_header != NULL ? max2(policy->cost, policy->cost_most) : policy->cost;
+    bool is_said = policy->cost_header != NULL || (policy->cost_answer != NULL && !policy->cost_is_left);
+
+    return is_said ? max2(policy->cost, policy->cost_most) : policy->cost;
 }
 
 /* What is lost with a clock may have been as large as the largest cost of anything that shares the slots. */

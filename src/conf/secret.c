@@ -44,7 +44,7 @@ static void warn_of_readers(const struct place *place, int fd)
     }
 }
 
-static void read_file(const struct place *place, const char *path, char **password)
+static void read_file(const struct place *place, const char *path, const char *what, char **password)
 {
     char text[SECRET_BYTES_MAX + 3];
     size_t len = 0;
@@ -63,7 +63,7 @@ static void read_file(const struct place *place, const char *path, char **passwo
         if (is_password(text, len)) {
             *password = mem_strndup(text, len);
         } else {
-            report_error(place, "%s does not hold one line of 1 to %d bytes, the password", path, SECRET_BYTES_MAX);
+            report_error(place, "%s does not hold one line of 1 to %d bytes, the %s", path, SECRET_BYTES_MAX, what);
         }
     }
     if (fd >= 0) {
@@ -95,7 +95,7 @@ static void take(const struct source *source, const struct section *section, str
     } else if (*source->password != NULL && (source->file != NULL || source->env != NULL)) {
         report_error(source->file != NULL ? &file : &env, "there is a password in url already; set one of the two");
     } else if (source->file != NULL) {
-        read_file(&file, source->file, source->password);
+        read_file(&file, source->file, "password", source->password);
     } else if (source->env != NULL) {
         read_env(&env, source->env, source->password);
     }
@@ -157,4 +157,8 @@ void secret_fill(struct redis_conf *redis, const struct section *section, struct
     take(&server, section, report);
     take(&sentinels, section, report);
     check_effect(redis, section, report);
+    if (redis->hash_secret_file != NULL) {
+        struct place place = place_of(report, section, "hash_secret_file");
+        read_file(&place, redis->hash_secret_file, "secret", &redis->hash_secret);
+    }
 }

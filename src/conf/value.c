@@ -229,6 +229,7 @@ bool value_set(const struct place *place, const struct key *key, struct slice te
         return inbound_value_set(place, key, text, record);
     case KEY_QUOTAS:
     case KEY_PARTS:
+    case KEY_COST_ANSWER:
     case KEY_MATCH:
         return parts_set(place, key, text, record);
     case KEY_SHARERS:
@@ -329,6 +330,7 @@ bool value_print(const struct key *key, const void *record, struct buf *out)
         return inbound_value_print(key, record, out);
     case KEY_QUOTAS:
     case KEY_PARTS:
+    case KEY_COST_ANSWER:
     case KEY_MATCH:
         return parts_print(key, record, out);
     case KEY_SHARERS:

@@ -6,6 +6,8 @@
 --   "coarse" N span slice      + KEYS hash slice's start -> units
 --   "aligned" N period offset guard  + KEYS hash window's start -> units
 --   "flight" N lease mine      + KEYS hash asker -> "in flight:expiry"
+--   "charge" units             with a look: slots cost so many more than they were asked with, or fewer
+--   "left" units age           with a look: the third party says that its quota, the first one, had so many left for a request that old
 -- reply {now, eid, retry, reason, tat, parent's tat, free, first1, last1, first2, last2, ...}: retry > 0 = nothing, ask again after it;
 --   reason, of that or of when the next one is (free): 1 the pace 2 a quota 3 in flight. What follows "parent" limits that one. The same as src/outbound/slot.c.
 local call, max, floor, ceil, format, match = redis.call, math.max, math.floor, math.ceil, string.format, string.match
@@ -50,7 +52,8 @@ local function level(bucket, tickets, interval, floor_us)
   if kept[2] ~= eid then
     tat = max(tat, since + beyond)  -- beyond every slot of the epoch before, whatever was lost
   end
-  tat = max(tat, floor_us)
+  -- Where costs are corrected it may have gone back since an asker saw it.
+  if cost_most == 1 or kept[2] ~= eid then tat = max(tat, floor_us) end
   if tat > now + beyond then tat = now + beyond end  -- nothing real is further ahead: the clock went back
   return {bucket = bucket, tickets = tickets, I = interval, tat = tat, pause = pause, quotas = {}}
 end
@@ -61,7 +64,7 @@ local function keep(l)
 end
 
 local levels = {level(KEYS[2], KEYS[3], I, tonumber(ARGV[8]))}
-local key, arg = 4, 13
+local key, arg, charge, left, left_age = 4, 13, 0, nil, 0
 local function argument()
   arg = arg + 1
   return tonumber(ARGV[arg - 1])
@@ -72,6 +75,10 @@ while ARGV[arg] do
   if kind == 'parent' then
     levels[2] = level(KEYS[key], KEYS[key + 1], argument(), argument())
     key = key + 1
+  elseif kind == 'charge' then
+    charge, key = argument(), key - 1
+  elseif kind == 'left' then
+    left, left_age, key = argument(), argument(), key - 1
   elseif kind == 'flight' then
     l.flight = {key = KEYS[key], most = argument(), lease = argument(), mine = argument()}
   else
@@ -86,13 +93,17 @@ end
 -- ---- quotas: the same three ways as in src/outbound/quota.c
 
 -- Settings may have changed under a request that waits: one that costs more than there ever is takes all there is.
-local function cost_of(q)
-  return math.min(cost, q.N)
+local function cost_of(q, units)
+  return math.min(units or cost, q.N)
 end
 
 -- A time further ahead than any slot can be was written before the clock went back.
 local function no_later(x)
   return math.min(x, now + H + g)
+end
+
+local function unit_at(q, index)
+  return no_later(tonumber(call('LRANGE', q.key, index, index)[1]) or 0)
 end
 
 local function start_of(q, at)
@@ -120,7 +131,7 @@ end
 local function earliest(q, at)
   if q.kind == 'rolling' then
     local excess = q.used + cost_of(q) - q.N
-    return excess <= 0 and at or max(at, no_later(tonumber(call('LRANGE', q.key, excess - 1, excess - 1)[1]) or 0) + q.span)
+    return excess <= 0 and at or max(at, unit_at(q, excess - 1) + q.span)
   elseif q.kind == 'coarse' then
     local units = 0
     for _, start in ipairs(q.slices) do
@@ -143,15 +154,15 @@ local function earliest(q, at)
   end
 end
 
-local function spend(q, at)
+local function spend(q, at, more)
   if q.kind == 'rolling' then
-    local units, left = {}, cost_of(q)
-    while left > 0 do
-      for i = 1, math.min(left, 1000) do units[i] = int(at) end
-      call('RPUSH', q.key, unpack(units, 1, math.min(left, 1000)))
-      left = left - 1000
+    local units, rest = {}, cost_of(q, more)
+    q.used = q.used + rest
+    while rest > 0 do
+      for i = 1, math.min(rest, 1000) do units[i] = int(at) end
+      call('RPUSH', q.key, unpack(units, 1, math.min(rest, 1000)))
+      rest = rest - 1000
     end
-    q.used = q.used + cost_of(q)
     if q.used > q.N then
       call('LTRIM', q.key, q.used - q.N, -1)
       q.used = q.N
@@ -164,7 +175,7 @@ local function spend(q, at)
     q.slices[#q.slices + 1], q.units[start] = start, 0
     table.sort(q.slices)
   end
-  q.units[start] = q.units[start] + cost_of(q)
+  q.units[start] = q.units[start] + cost_of(q, more)
   call('HSET', q.key, int(start), int(q.units[start]))
   call('PEXPIRE', q.key, ceil((start + q.slice + q.life - now) / 1000) + ttl)
 end
@@ -201,7 +212,44 @@ for _, l in ipairs(levels) do
   for _, q in ipairs(l.quotas) do load(q) end
 end
 
+-- ---- what was learned of slots that were used
+
+-- Units that count at that time.
+local function used(q, at)
+  local units = 0
+  if q.kind == 'rolling' then
+    local low, high = 0, q.used  -- the first of them that still counts
+    while low < high do
+      local middle = floor((low + high) / 2)
+      if unit_at(q, middle) + q.span > at then high = middle else low = middle + 1 end
+    end
+    return q.used - low
+  end
+  for _, start in ipairs(q.slices) do
+    if start + q.slice + q.life > at and start <= at then units = units + q.units[start] end
+  end
+  return units
+end
+
+-- Now, but behind all that is in a list already.
+local function spend_now(q, units)
+  if units > 0 then spend(q, q.kind == 'rolling' and max(now, unit_at(q, -1)) or now, units) end
+end
+
+local function learn()
+  for _, l in ipairs(levels) do
+    if charge ~= 0 then l.tat = max(now, max(l.tat, now) + charge * l.I) end
+    for _, q in ipairs(l.quotas) do spend_now(q, charge) end
+  end
+  local q = levels[1].quotas[1] or (levels[2] and levels[2].quotas[1])
+  -- What was said of the window before says nothing of this one.
+  if left and q and not (q.kind == 'aligned' and start_of(q, now - left_age) < start_of(q, now)) then
+    spend_now(q, q.N - left - used(q, now))
+  end
+end
+
 if want == 0 then
+  if charge ~= 0 or left then learn() end
   for _, l in ipairs(levels) do keep(l) end
   local free = next_slot()
   return {now, eid, 0, reason, levels[1].tat, levels[2] and levels[2].tat or 0, free}

@@ -243,6 +243,11 @@ void bucket_cancel(struct waiter *waiter)
 
 void bucket_finish(struct waiter *waiter, int64_t more)
 {
+    bucket_finish_left(waiter, more, -1);
+}
+
+void bucket_finish_left(struct waiter *waiter, int64_t more, int64_t left)
+{
     struct bucket *bucket = waiter->flies_in;
 
     if (bucket == NULL) {
@@ -250,7 +255,8 @@ void bucket_finish(struct waiter *waiter, int64_t more)
     }
     must_be(bucket, BUCKET_MAGIC);
     waiter->flies_in = NULL;
-    pacer_finish(&bucket->pacer, more);
+    struct slots_bill bill = {more, left, mono_diff(loop_now(bucket->loop), waiter->released)};
+    pacer_finish(&bucket->pacer, &bill);
 }
 
 void bucket_pause(struct bucket *bucket, int64_t for_us)

@@ -645,12 +645,12 @@ void pacer_became_ready(struct pacer *pacer, const struct waiter *waiter, struct
     pacer->dial_us = took_us > pacer->dial_us ? took_us : pacer->dial_us;
 }
 
-void pacer_finish(struct pacer *pacer, int64_t more)
+void pacer_finish(struct pacer *pacer, const struct slots_bill *bill)
 {
     must(pacer->flying > 0);
     pacer->flying--;
-    if (more != 0) {
-        pacer->shared->ops->charge(pacer->shared, more);
+    if (bill->more != 0 || bill->left >= 0) {
+        pacer->shared->ops->charge(pacer->shared, bill);
     }
     if (pacer->counts_flight) {
         pacer->full = 0;

@@ -55,8 +55,8 @@ void pacer_kick(struct pacer *pacer);
 void pacer_set_policy(struct pacer *pacer, const struct policy *policy, const struct slots_spec *spec);
 /* What the shared asker was made with. */
 void pacer_take_spec(struct pacer *pacer, const struct slots_spec *spec);
-/* One that was released is over; it spent `more` units than it was let out for. */
-void pacer_finish(struct pacer *pacer, int64_t more);
+/* One that was released is over; what was learned of it, if anything was. */
+void pacer_finish(struct pacer *pacer, const struct slots_bill *bill);
 enum fallback pacer_mode(const struct pacer *pacer, struct mono now);
 /* A quota has nothing left for longer than slots are handed out ahead, and quota_action = reject. */
 bool pacer_quota_rejects(const struct pacer *pacer, struct mono now);

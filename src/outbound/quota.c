@@ -12,9 +12,13 @@
  */
 #include "outbound/quota.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 
 #include <string.h>
+
+/* A unit may be taken so far ahead of now: the longest horizon and some. */
+#define AHEAD_MOST_US (120 * CLOCK_SECOND_US)
 
 void quota_fini(struct quota *quota)
 {
@@ -62,7 +66,7 @@ static void make_room(struct quota *quota, unsigned room)
 
 static void rolling_take(struct quota *quota, const struct quota_terms *terms, int64_t at, int64_t cost)
 {
-    while (quota->used > 0 && (quota->used + cost > terms->count || time_at(quota, 0) + terms->span_us <= at)) {
+    while (quota->used > 0 && (quota->used + cost > terms->count || time_at(quota, 0) + terms->span_us <= at - AHEAD_MOST_US)) {
         quota->first = (quota->first + 1) % quota->room;
         quota->used--;
     }
@@ -105,7 +109,7 @@ static void slices_take(struct quota *quota, const struct quota_terms *terms, in
     int64_t start = slice_start(terms, at);
     unsigned i, gone = 0;
 
-    while (gone < quota->slices_count && slice_end(terms, &quota->slices[gone]) <= at - terms->slice_us) {
+    while (gone < quota->slices_count && slice_end(terms, &quota->slices[gone]) <= at - AHEAD_MOST_US) {
         gone++;
     }
     quota->slices_count -= gone;
@@ -182,7 +186,7 @@ void quota_take(struct quota *quota, const struct quota_terms *terms, int64_t at
     (terms->kind == QUOTA_ROLLING ? rolling_take : slices_take)(quota, terms, at, min2(cost, terms->count));
 }
 
-int64_t quota_left(const struct quota *quota, const struct quota_terms *terms, int64_t at)
+static int64_t used_at(const struct quota *quota, const struct quota_terms *terms, int64_t at)
 {
     int64_t used = 0;
 
@@ -195,5 +199,28 @@ int64_t quota_left(const struct quota *quota, const struct quota_terms *terms, i
         bool counts = quota->slices[i].start <= at && slice_end(terms, &quota->slices[i]) > at;
         used += counts ? quota->slices[i].units : 0;
     }
-    return max2(0, terms->count - used);
+    return used;
+}
+
+int64_t quota_left(const struct quota *quota, const struct quota_terms *terms, int64_t at)
+{
+    return max2(0, terms->count - used_at(quota, terms, at));
+}
+
+void quota_charge(struct quota *quota, const struct quota_terms *terms, int64_t now, int64_t units)
+{
+    /* behind all that is in a ring already */
+    int64_t at = quota->used > 0 ? max2(now, time_at(quota, quota->used - 1)) : now;
+
+    if (units > 0) {
+        quota_take(quota, terms, at, units);
+    }
+}
+
+void quota_believe(struct quota *quota, const struct quota_terms *terms, int64_t now, int64_t left, int64_t age_us)
+{
+    /* what was said of the window before says nothing of this one */
+    if (terms->kind != QUOTA_ALIGNED || slice_start(terms, now - age_us) == slice_start(terms, now)) {
+        quota_charge(quota, terms, now, terms->count - left - used_at(quota, terms, now));
+    }
 }

@@ -38,6 +38,10 @@ struct quota {
 int64_t quota_earliest(const struct quota *quota, const struct quota_terms *terms, int64_t at, int64_t least,
                        int64_t late_us, int64_t cost);
 void quota_take(struct quota *quota, const struct quota_terms *terms, int64_t at, int64_t cost);
+/* Units that nobody had reckoned with were spent by `now`. */
+void quota_charge(struct quota *quota, const struct quota_terms *terms, int64_t now, int64_t units);
+/* The third party says that a request `age_us` old found, or left, so many: what it lacks against what is known here was spent. */
+void quota_believe(struct quota *quota, const struct quota_terms *terms, int64_t now, int64_t left, int64_t age_us);
 /* Units left at that time. */
 int64_t quota_left(const struct quota *quota, const struct quota_terms *terms, int64_t at);
 void quota_fini(struct quota *quota);

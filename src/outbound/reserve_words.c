@@ -94,3 +94,16 @@ void reserve_words(struct reserve_words *words, const struct redis_asker *self, 
         add_limits(words, self, 1);
     }
 }
+
+void reserve_words_bill(struct reserve_words *words, const struct slots_bill *bill)
+{
+    if (bill->more != 0) {
+        add_text(words, "charge");
+        add_number(words, bill->more);
+    }
+    if (bill->left >= 0) {
+        add_text(words, "left");
+        add_number(words, bill->left);
+        add_number(words, bill->age_us);
+    }
+}

@@ -69,7 +69,9 @@ static int64_t carry_tat(const struct slot_book *book, const struct slot_ask *as
     if (strcmp(book->eid, eid) != 0) {
         tat = max2(tat, since + beyond_us);
     }
-    tat = ask->floor_us != 0 ? max2(tat, ask->floor_us) : tat;
+    if (ask->cost_most <= 1 || strcmp(book->eid, eid) != 0) { /* where costs are corrected it may have gone back */
+        tat = ask->floor_us != 0 ? max2(tat, ask->floor_us) : tat;
+    }
     return tat > now + beyond_us ? now + beyond_us : tat;
 }
 
@@ -217,9 +219,9 @@ void slot_reserve(struct slot_book *book, const struct slot_ask *ask, struct rti
 
 void slot_charge(struct slot_book *book, int64_t units, int64_t interval_us, struct rtime now)
 {
-    int64_t tat = max2(book->tat_us, now.us) + units * interval_us;
-
-    book->tat_us = units < 0 ? max2(tat, now.us) : tat;
+    if (units != 0) {
+        book->tat_us = max2(now.us, max2(book->tat_us, now.us) + units * interval_us);
+    }
 }
 
 bool slot_settle(struct slot_book *book, int64_t first_us, int64_t tat_us)

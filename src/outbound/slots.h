@@ -62,6 +62,12 @@ struct slots_answer {
     enum slot_reason reason; /* why not more, or not now */
 };
 
+/* What was learned of a slot that was used. */
+struct slots_bill {
+    int64_t more;         /* units it cost more than it was asked with; below 0 fewer */
+    int64_t left, age_us; /* what the third party says is left of its quota, -1 = nothing, for a request that old */
+};
+
 struct asker;
 struct asker_ops {
     /* False: can't be asked now (Redis is gone). */
@@ -82,8 +88,7 @@ struct asker_ops {
     void (*set_spec)(struct asker *asker, const struct slots_spec *spec);
     /* `flying` changed otherwise than by a grant. */
     void (*tell_flying)(struct asker *asker);
-    /* A slot turned out to cost that many units more, or fewer. */
-    void (*charge)(struct asker *asker, int64_t units);
+    void (*charge)(struct asker *asker, const struct slots_bill *bill);
     /* Nothing would be lost by forgetting it. */
     bool (*is_idle)(const struct asker *asker, struct mono now);
     void (*free)(struct asker *asker);

@@ -33,7 +33,7 @@
 #define PAUSE_MOST_US (86400 * CLOCK_SECOND_US)
 enum { LOOKS = 3 };
 
-extern const struct script script_reserve, script_settle, script_pause, script_members, script_fly, script_charge;
+extern const struct script script_reserve, script_settle, script_pause, script_members, script_fly;
 
 static const struct asker_ops redis_ops;
 static void asker_up(struct redis_asker *self);
@@ -690,20 +690,19 @@ static void redis_tell_flying(struct asker *asker)
     slots_redis_run(self->redis, &script_fly, keys, keys_count, args, 3);
 }
 
-static void redis_charge(struct asker *asker, int64_t units)
+static void redis_charge(struct asker *asker, const struct slots_bill *bill)
 {
     struct redis_asker *self = self_of(asker);
-    char text[1 + SLOT_LEVELS][24];
-    const char *keys[] = {self->levels[0].bucket, self->levels[1].bucket}, *args[] = {text[0], text[1], text[2]};
+    struct grant_limits limits = limits_now(self, link_run_id(self->redis->server), 0);
+    struct reserve_words words;
 
     if (!self->redis->state.up) {
         return;
     }
-    snprintf(text[0], sizeof(text[0]), "%" PRId64, units);
-    snprintf(text[1], sizeof(text[1]), "%" PRId64, asker->terms.interval_us);
-    snprintf(text[2], sizeof(text[2]), "%" PRId64, self->spec.levels_count > 1 ? asker_interval_us(self, 1) : 0);
+    reserve_words(&words, self, &limits);
+    reserve_words_bill(&words, bill);
     asker->calls++;
-    slots_redis_run(self->redis, &script_charge, keys, self->spec.levels_count, args, 1 + self->spec.levels_count);
+    slots_redis_run(self->redis, &script_reserve, words.keys, words.keys_count, words.args, words.args_count);
 }
 
 static bool redis_is_idle(const struct asker *asker, struct mono now)

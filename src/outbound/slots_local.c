@@ -225,13 +225,22 @@ static void local_tell_flying(struct asker *asker)
     fly(self_of(asker), asker->flying);
 }
 
-static void local_charge(struct asker *asker, int64_t units)
+static void local_charge(struct asker *asker, const struct slots_bill *bill)
 {
     struct local_asker *self = self_of(asker);
     struct rtime now = {loop_now(self->local->loop).us};
+    bool said = bill->left < 0;
 
     for (unsigned i = 0; i < self->spec.levels_count; i++) {
-        slot_charge(&self->levels[i]->book, units, self->spec.levels[i].terms.interval_us, now);
+        struct local_level *level = self->levels[i];
+        slot_charge(&level->book, bill->more, self->spec.levels[i].terms.interval_us, now);
+        for (unsigned q = 0; q < level->limits.quotas_count; q++) {
+            quota_charge(&level->quotas[q], &level->limits.terms[q], now.us, bill->more);
+        }
+        if (!said && level->limits.quotas_count > 0) {
+            quota_believe(&level->quotas[0], &level->limits.terms[0], now.us, bill->left, bill->age_us);
+            said = true;
+        }
     }
 }
 

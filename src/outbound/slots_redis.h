@@ -86,6 +86,7 @@ struct reserve_words {
 /* Between two slots, of its own or of its parent, with what this link's slowness costs. */
 int64_t asker_interval_us(const struct redis_asker *self, unsigned level);
 void reserve_words(struct reserve_words *words, const struct redis_asker *self, const struct grant_limits *limits);
+void reserve_words_bill(struct reserve_words *words, const struct slots_bill *bill);
 
 enum { ASKER_EPOCH, ASKER_BUCKET, ASKER_TICKETS, ASKER_MEMBERS };
 

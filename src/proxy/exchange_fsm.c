@@ -50,7 +50,9 @@ static void over(struct exchange *e, enum after after)
     struct caller *caller = e->caller;
 
     bucket_cancel(&e->waiter);
-    bucket_finish(&e->waiter, e->transfer.real_cost > 0 ? e->transfer.real_cost - e->waiter.cost : 0);
+    bool told = e->transfer.answer_begun; /* of this attempt */
+    bucket_finish_left(&e->waiter, told && e->transfer.real_cost >= 0 ? e->transfer.real_cost - e->waiter.cost : 0,
+                       told ? e->transfer.left : -1);
     upstream_acquire_cancel(&e->acquire);
     drop_upstream(e, e->state == EXCHANGE_TRANSFER);
     if (e->tunnel != NULL) {

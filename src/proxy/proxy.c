@@ -132,8 +132,7 @@ struct proxy *proxy_new(struct loop *loop, const struct conf *conf, struct outbo
     p->listeners = listeners_new(loop, accepted, p);
     apply(p, conf, max_connections);
     /* all replicas know this, and whoever may look into their Redis */
-    p->env.secret = mem_printf("sluice outbound %s %s", conf->redis.prefix,
-                               conf->redis.password != NULL ? conf->redis.password : "");
+    p->env.secret = secret_for_hashes(&conf->redis, "outbound");
     return p;
 }
 

@@ -260,14 +260,26 @@ static void add_date(const struct transfer *t, const struct message *response, s
     }
 }
 
-/* What the third party says that the request cost; nonsense says nothing. */
-static int64_t cost_in(const struct transfer *t, const struct message *response)
+/* What the third party says that the request cost, or has left; nonsense says nothing. A part of a unit that is left is none. */
+static void read_cost(struct transfer *t, const struct message *response)
 {
-    const struct field *field =
-        t->policy->cost_answer != NULL ? message_field(response, t->policy->cost_answer) : NULL;
-    uint64_t cost;
+    const struct policy *policy = t->policy;
+    const struct field *field = policy->cost_answer != NULL ? message_field(response, policy->cost_answer) : NULL;
+    uint64_t number;
 
-    return field != NULL && str_parse_u64(field->value, &cost) && cost <= (uint64_t)t->policy->cost_most ? (int64_t)cost : 0;
+    t->real_cost = t->left = -1;
+    if (field == NULL) {
+        return;
+    }
+    const char *dot = policy->cost_is_left ? memchr(field->value.ptr, '.', field->value.len) : NULL;
+    struct slice whole = {field->value.ptr, dot != NULL ? (size_t)(dot - field->value.ptr) : field->value.len};
+    if (policy->cost_is_left && field->value.len > 1 && field->value.ptr[0] == '-') {
+        t->left = 0; /* more than all */
+    } else if (str_parse_u64(whole, &number) && policy->cost_is_left) {
+        t->left = number < INT32_MAX ? (int64_t)number : INT32_MAX;
+    } else if (str_parse_u64(whole, &number) && number <= (uint64_t)policy->cost_most) {
+        t->real_cost = (int64_t)number;
+    }
 }
 
 static void begin_answer(struct transfer *t, const struct message *response)
@@ -276,7 +288,7 @@ static void begin_answer(struct transfer *t, const struct message *response)
     struct buf extra = {0};
 
     t->status = response->status;
-    t->real_cost = cost_in(t, response);
+    read_cost(t, response);
     t->answer_framing = framing_for_caller(t, response);
     t->answer_close = t->must_close || !t->request->keep_alive || !conn_request_done(t->conn) ||
                       t->answer_framing == FRAMING_UNTIL_CLOSE;

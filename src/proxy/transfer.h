@@ -61,7 +61,7 @@ struct transfer {
     int64_t kept_body_bytes;
     struct buf kept; /* the whole request so far, as it was sent */
     unsigned status;
-    int64_t real_cost; /* by policy->cost_answer; 0 = not said */
+    int64_t real_cost, left; /* by policy->cost_answer: what it cost, or what is left; below 0 = not said */
     enum framing answer_framing;
     enum parse_error error;
     uint64_t sent_bytes, received_bytes;

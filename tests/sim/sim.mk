@@ -4,7 +4,7 @@
 SIM_SRC = $(wildcard src/outbound/*.c) src/conf/policy.c src/conf/feedback.c src/base/histogram.c src/base/mem.c src/base/must.c src/base/str.c \
           tests/sim/sim.c tests/sim/chance.c tests/sim/fleet.c tests/sim/link_virtual.c tests/sim/fake_redis.c \
           tests/sim/fake_commands.c tests/sim/loop_virtual.c tests/sim/policy_fixed.c tests/sim/log_quiet.c
-SIM_OBJ = $(SIM_SRC:%.c=$(B)/%.o) $(addprefix $(B)/src/lua/,reserve.o settle.o pause.o members.o fly.o charge.o word.o)
+SIM_OBJ = $(SIM_SRC:%.c=$(B)/%.o) $(addprefix $(B)/src/lua/,reserve.o settle.o pause.o members.o fly.o word.o)
 LUA51_LIBS = $(shell $(PKG_CONFIG) --libs lua5.1)
 
 # Only the fake Redis includes Lua.

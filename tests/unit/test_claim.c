@@ -435,6 +435,82 @@ static int64_t pick(int64_t least, int64_t most)
     return least + (int64_t)(random_state >> 8) % (most - least + 1);
 }
 
+/* Tells both what was learned of slots that were used. */
+static void learn(int64_t more, int64_t left, int64_t age)
+{
+    struct grant_limits asked = question(0, 1);
+    struct slots_bill bill = {more, left, age};
+    struct reserve_words words;
+    struct slot_reply reply;
+    bool said = left < 0;
+
+    reserve_words(&words, &asker, &asked);
+    reserve_words_bill(&words, &bill);
+    fake_redis_set_time(redis, now);
+    struct redisReply *got =
+        fake_redis_eval(redis, &script_reserve, words.keys, (int)words.keys_count, words.args, (int)words.args_count);
+    ck_assert(grant_parse(got, &asked, &reply, NULL));
+    fake_reply_free(got);
+    ask_c(&asked, &reply, NULL);
+    for (unsigned level = 0; level < asker.spec.levels_count; level++) {
+        const struct slot_limits *own = &asker.spec.levels[level].limits;
+        slot_charge(&books[level], more, asker.spec.levels[level].terms.interval_us, (struct rtime){now});
+        for (unsigned i = 0; i < own->quotas_count; i++) {
+            quota_charge(&quotas[level][i], &own->terms[i], now, more);
+        }
+        if (!said && own->quotas_count > 0) {
+            quota_believe(&quotas[level][0], &own->terms[0], now, left, age);
+            said = true;
+        }
+    }
+}
+
+START_TEST(what_slots_really_cost_moves_the_next_one)
+{
+    pace(0, 10 * MS);
+    now += 5 * SECOND;
+    (void)ask(0, 1);
+    now += 5 * SECOND;
+    (void)ask(1, 1);
+    learn(7, -1, 0);
+    ck_assert_uint_eq(ask(1, 1).count, 1);
+    ck_assert_int_eq(grants[1].first - grants[0].first, 80 * MS);
+    (void)ask(1, 10);
+    learn(-9, -1, 0);
+    ck_assert_uint_eq(ask(1, 1).count, 1);
+    ck_assert_int_eq(grants[3].first - grants[2].first, 10 * MS);
+}
+END_TEST
+
+START_TEST(what_others_spent_is_missing_from_the_quota)
+{
+    pace(0, 10 * MS);
+    add_quota(0, rolling(50, 10 * SECOND));
+    now += 5 * SECOND;
+    (void)ask(0, 1);
+    now += 5 * SECOND;
+    (void)ask(8, 1);
+    learn(0, 42, 0); /* as it should be */
+    ck_assert_int_eq(quota_left(&quotas[0][0], &asker.spec.levels[0].limits.terms[0], now + SECOND), 42);
+    learn(0, 3, 0);
+    ck_assert_int_eq(quota_left(&quotas[0][0], &asker.spec.levels[0].limits.terms[0], now + SECOND), 3);
+    ck_assert_uint_eq(ask(8, 1).count, 3);
+}
+END_TEST
+
+START_TEST(a_word_on_the_window_before_says_nothing_of_this_one)
+{
+    pace(0, 10 * MS);
+    add_quota(0, aligned(50, 10 * SECOND, 0));
+    (void)ask(0, 1);
+    now = (now / (10 * SECOND) + 2) * 10 * SECOND + SECOND;
+    learn(0, 0, 2 * SECOND);
+    ck_assert_uint_eq(ask(8, 1).count, 8);
+    learn(0, 0, SECOND / 2);
+    ck_assert_uint_eq(ask(8, 1).count, 0);
+}
+END_TEST
+
 static void random_limits(unsigned level)
 {
     pace(level, pick(1, 300) * MS);
@@ -464,6 +540,9 @@ START_TEST(both_say_the_same_to_any_question)
     for (int i = 0; i < 400; i++) {
         asker.base.flying = (unsigned)pick(0, 5);
         struct slot_reply reply = ask((unsigned)pick(0, WANT_MOST), pick(0, 3) == 0 ? pick(1, 10) : 1);
+        if (pick(0, 5) == 0) {
+            learn(pick(-10, 10), pick(0, 1) == 0 ? pick(0, 80) : -1, pick(0, 500) * MS);
+        }
         now += pick(0, 4) == 0 ? pick(0, 3000) * MS : reply.retry_us > 0 && pick(0, 1) == 0 ? reply.retry_us : pick(0, 50 * MS);
     }
 }
@@ -488,6 +567,9 @@ int main(void)
     tcase_add_test(limits_case, what_costs_more_than_a_quota_has_takes_all_of_it);
     tcase_add_test(limits_case, there_is_a_way_between_two_edges_however_wide_they_are);
     tcase_add_test(limits_case, the_lease_of_another_one_ends_with_its_time);
+    tcase_add_test(limits_case, what_slots_really_cost_moves_the_next_one);
+    tcase_add_test(limits_case, what_others_spent_is_missing_from_the_quota);
+    tcase_add_test(limits_case, a_word_on_the_window_before_says_nothing_of_this_one);
     tcase_add_loop_test(limits_case, both_say_the_same_to_any_question, 0, 60);
     suite_add_tcase(suite, limits_case);
     SRunner *runner = srunner_create(suite);

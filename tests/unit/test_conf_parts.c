@@ -88,6 +88,8 @@ START_TEST(mistakes_in_values_are_named)
     conf_expect("[default]\nquota = 5/1s aligned\nlate = 500ms\nmax_wait = 1d\n",
                 "f.ini:3: [default] late: its windows are too short for late and path_jitter: nothing could leave between two edges");
     conf_expect_reason("default", "quota_action = drop", "drop is not wait or reject");
+    conf_expect_reason("default", "cost_answer = X-Left rest", "X-Left rest is not the name of a header, with used or remaining");
+    conf_expect_reason("default", "cost_answer = X-Left remaining", "what is left is left of a quota: there is none");
     conf_expect_reason("default", "cost = 0", "0 is out of range");
     conf_expect_reason("default", "order = fare", "fare is not fifo or fair");
     conf_expect_reason("default", "fair_by = cookie", "cookie is not proxy_user, client_ip or header:NAME");
