@@ -1,11 +1,13 @@
 /* Boot in order, run, shut down in reverse. */
 #include "admin/admin.h"
 #include "admin/ca.h"
+#include "admin/remote.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "conf/load.h"
 #include "inbound/admission.h"
+#include "outbound/fleet.h"
 #include "outbound/outbound.h"
 #include "proxy/inbound.h"
 #include "proxy/proxy.h"
@@ -33,10 +35,10 @@
 enum { EXIT_BAD_CONFIG = 2, SPARE_DESCRIPTORS = 64, REPLICA_ID_BYTES = 24, SIGNALS = 4 };
 
 extern const struct script script_reserve, script_settle, script_pause, script_members, script_fly,
-    script_charge, script_admit, script_word;
+    script_charge, script_admit, script_word, script_fleet;
 static const struct script *const scripts[] = {&script_reserve, &script_settle, &script_pause, &script_members,
                                                &script_fly,     &script_charge, &script_admit,
-                                               &script_word};
+                                               &script_word,    &script_fleet};
 
 struct app {
     struct conf *conf;
@@ -44,6 +46,7 @@ struct app {
     struct loop *loop;
     struct link *link;
     struct outbound *outbound;
+    struct fleet *fleet;
     struct upstreams *upstreams;
     struct proxy *proxy;
     struct admin *admin; /* NULL without an [admin] */
@@ -69,6 +72,9 @@ static void print_help(FILE *out)
           "  sluice -c FILE --dump-config    print every setting in force\n"
           "  sluice --help-config            print every key with its type, default and meaning\n"
           "  sluice ca init|show --dir DIR   the CA of https = intercept\n"
+          "  sluice top                      watch a running sluice in the terminal (it needs a section [admin])\n"
+          "  sluice status|pause|resume|set-rate|purge|drain|reload|log-level\n"
+          "                                  ask and tell a running sluice; sluice status --help says how\n"
           "  sluice --version\n"
           "  sluice --help\n\n"
           "Callers then set HTTP_PROXY=http://127.0.0.1:3128 (and HTTPS_PROXY).\n"
@@ -323,6 +329,7 @@ static void boot_limits(struct app *app)
     for (unsigned i = 0; i < conf->policies_count; i++) {
         outbound_warm(app->outbound, conf->policies[i], conf->policies[i]->label);
     }
+    app->fleet = fleet_new(app->loop, app->link, conf->redis.prefix, replica, app->outbound);
     if (conf->inbounds_count > 0) {
         boot_admission(app, replica);
     }
@@ -395,6 +402,8 @@ static bool boot_admin(struct app *app, struct err *err)
     const struct admin_sources sources = {.loop = app->loop,
                                           .conf = app->conf,
                                           .outbound = app->outbound,
+                                          .fleet = app->fleet,
+                                          .upstreams = app->upstreams,
                                           .proxy = app->proxy,
                                           .link = app->link,
                                           .admission = app->admission,
@@ -421,6 +430,7 @@ static void shut_down(struct app *app)
     }
     proxy_free(app->proxy);
     upstreams_free(app->upstreams);
+    fleet_free(app->fleet);
     outbound_free(app->outbound);
     if (app->link != NULL) {
         link_free(app->link);
@@ -492,6 +502,9 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "ca") == 0) {
         return ca_command(argc - 1, argv + 1);
+    }
+    if (argc > 1 && remote_knows(argv[1])) {
+        return remote_command(argc - 1, argv + 1);
     }
     struct options options = parse_options(argc, argv);
     struct conf *conf = load_conf(options.file);

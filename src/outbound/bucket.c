@@ -57,6 +57,7 @@ struct bucket *bucket_new(const struct bucket_env *env, struct policy *policy, c
     bucket->tag = mem_strdup(id->destination);
     bucket->part = mem_strdup(id->part);
     bucket->parent = mem_strdup(id->parent != NULL ? id->parent : "");
+    bucket->configured = policy_get(policy);
     bucket->policy = policy_get(policy);
     bucket->loop = env->loop;
     bucket->redis = env->redis;
@@ -93,6 +94,7 @@ void bucket_free(struct bucket *bucket)
     pacer_fini(&bucket->pacer);
     queue_fini(&bucket->queue);
     policy_put(bucket->policy);
+    policy_put(bucket->configured);
     mem_free(bucket->tag);
     mem_free(bucket->part);
     mem_free(bucket->parent);
@@ -125,7 +127,7 @@ void bucket_set_policy(struct bucket *bucket, struct policy *policy)
 bool bucket_is_idle(const struct bucket *bucket, struct mono now)
 {
     must_be(bucket, BUCKET_MAGIC);
-    return !bucket->is_kept && bucket->queue.count == 0 && word_is_idle(&bucket->word) &&
+    return !bucket->is_kept && bucket->parts == 0 && bucket->queue.count == 0 && word_is_idle(&bucket->word) &&
            pacer_is_idle(&bucket->pacer, now);
 }
 
@@ -260,6 +262,7 @@ void bucket_finish(struct waiter *waiter, int64_t more)
 void bucket_pause(struct bucket *bucket, int64_t for_us)
 {
     must_be(bucket, BUCKET_MAGIC);
+    tally_count(&bucket->tally, TALLY_PAUSED, 1);
     pacer_pause(&bucket->pacer, for_us);
 }
 
@@ -280,6 +283,12 @@ enum stop bucket_stopped(const struct bucket *bucket, int64_t *left_us)
 {
     must_be(bucket, BUCKET_MAGIC);
     return word_stopped(&bucket->word, left_us);
+}
+
+void bucket_purge(struct bucket *bucket)
+{
+    must_be(bucket, BUCKET_MAGIC);
+    pacer_purge(&bucket->pacer);
 }
 
 static const char *mode_word(enum fallback mode)
@@ -307,6 +316,7 @@ void bucket_stats(const struct bucket *bucket, struct bucket_stats *out)
     int64_t left_us;
 
     *out = (struct bucket_stats){.name = bucket->name,
+                                 .destination = bucket->tag,
                                  .policy = bucket->policy,
                                  .tally = tally,
                                  .mode = mode_word(pacer_mode(pacer, now)),
@@ -314,6 +324,7 @@ void bucket_stats(const struct bucket *bucket, struct bucket_stats *out)
                                  .others = pacer->shared->others,
                                  .others_waiting = pacer->shared->others_queued,
                                  .in_flight = pacer->flying,
+                                 .parts = bucket->parts,
                                  .interval_us = pacer->shared->terms.interval_us,
                                  .wait_us = pacer_wait_us(pacer, bucket->queue.count, now),
                                  .oldest_us = first != NULL ? mono_diff(now, first->enqueued) : 0,

@@ -7,6 +7,7 @@
  */
 #include "base/mem.h"
 #include "outbound/bucket.h"
+#include "outbound/ordered.h"
 
 #define OUTBOUND_MAGIC 0x6f757462u
 #define SWEEP_EVERY_US CLOCK_SECOND_US
@@ -21,6 +22,7 @@ struct outbound {
     TAILQ_HEAD(bucket_list, bucket) buckets; /* least recently swept first */
     struct bucket_list kept;                 /* configured */
     struct tally unlisted;
+    struct orders orders;
     unsigned count;
     struct timer sweep;
 };
@@ -35,6 +37,7 @@ struct outbound *outbound_new(struct loop *loop, struct link *link, const char *
     TAILQ_INIT(&outbound->buckets);
     TAILQ_INIT(&outbound->kept);
     tally_init(&outbound->unlisted, NULL);
+    orders_init(&outbound->orders);
     if (link != NULL) {
         outbound->env.redis = slots_redis_new(loop, link, prefix, replica_id);
     }
@@ -46,7 +49,20 @@ static void forget(struct outbound *outbound, struct bucket *bucket)
     HASH_DELETE(by_name, outbound->by_name, bucket);
     TAILQ_REMOVE(&outbound->buckets, bucket, link);
     outbound->count--;
+    if (bucket->whole != NULL) {
+        bucket->whole->parts--;
+    }
     bucket_free(bucket);
+}
+
+static struct bucket *part_of(const struct outbound *outbound, const struct bucket *whole)
+{
+    struct bucket *bucket = TAILQ_FIRST(&outbound->buckets);
+
+    while (bucket->whole != whole) {
+        bucket = TAILQ_NEXT(bucket, link);
+    }
+    return bucket;
 }
 
 void outbound_free(struct outbound *outbound)
@@ -56,8 +72,9 @@ void outbound_free(struct outbound *outbound)
 
     timer_clear(&outbound->sweep);
     while ((bucket = TAILQ_FIRST(&outbound->buckets)) != NULL) {
-        forget(outbound, bucket);
+        forget(outbound, bucket->parts == 0 ? bucket : part_of(outbound, bucket));
     }
+    orders_fini(&outbound->orders);
     if (outbound->env.redis != NULL) {
         slots_redis_free(outbound->env.redis);
     }
@@ -85,9 +102,24 @@ static void sweep_due(struct timer *timer, struct mono now)
     }
 }
 
+static struct bucket *find(const struct outbound *outbound, const char *name)
+{
+    struct bucket *bucket;
+
+    HASH_FIND(by_name, outbound->by_name, name, strlen(name), bucket);
+    return bucket;
+}
+
 static struct bucket *add(struct outbound *outbound, struct policy *policy, const struct bucket_id *id)
 {
-    struct bucket *bucket = bucket_new(&outbound->env, policy, id, &outbound->unlisted);
+    struct bucket *whole = id->part[0] != '\0' ? find(outbound, id->destination) : NULL;
+    struct tally *sum = whole != NULL && whole->is_kept ? &whole->tally : &outbound->unlisted;
+    struct bucket *bucket = bucket_new(&outbound->env, policy, id, sum);
+
+    if (sum != &outbound->unlisted) {
+        bucket->whole = whole;
+        whole->parts++;
+    }
 
     HASH_ADD_KEYPTR(by_name, outbound->by_name, bucket->name, strlen(bucket->name), bucket);
     TAILQ_INSERT_TAIL(&outbound->buckets, bucket, link);
@@ -98,20 +130,96 @@ static struct bucket *add(struct outbound *outbound, struct policy *policy, cons
     return bucket;
 }
 
+/* ---- orders of operators ---- */
+
+static struct bucket_id id_of(const struct bucket *bucket)
+{
+    return (struct bucket_id){bucket->tag, bucket->part, bucket->parent};
+}
+
+static void follow(struct outbound *outbound, struct bucket *bucket, struct policy *configured)
+{
+    struct bucket_id id = id_of(bucket);
+
+    if (configured != bucket->configured) {
+        policy_get(configured);
+        policy_put(bucket->configured);
+        bucket->configured = configured;
+    }
+    bucket_set_policy(bucket, orders_policy(&outbound->orders, &id, configured));
+}
+
+/* What an order paused stays so for keys and hosts that are new. */
+static void join_pause(struct outbound *outbound, struct bucket *bucket)
+{
+    struct bucket_id id = id_of(bucket);
+    int64_t left_us = orders_pause_us(&outbound->orders, &id, bucket->configured, bucket->used);
+
+    if (left_us > 0) {
+        bucket_pause(bucket, left_us);
+    }
+}
+
+struct orders *outbound_orders(struct outbound *outbound)
+{
+    must_be(outbound, OUTBOUND_MAGIC);
+    return &outbound->orders;
+}
+
+static void obey(struct outbound *outbound, struct bucket *bucket, const struct order *order)
+{
+    switch (order->verb) {
+    case ORDER_PAUSE:
+        bucket_pause(bucket, order->for_us);
+        return;
+    case ORDER_RESUME:
+        bucket_resume(bucket);
+        return;
+    case ORDER_RATE:
+    case ORDER_UNRATE:
+        follow(outbound, bucket, bucket->configured);
+        return;
+    case ORDER_PURGE:
+        bucket_purge(bucket);
+        return;
+    }
+    wrong("no such order");
+}
+
+unsigned outbound_obey(struct outbound *outbound, const struct order *order)
+{
+    must_be(outbound, OUTBOUND_MAGIC);
+    struct bucket *bucket;
+    unsigned concerned = 0;
+
+    TAILQ_FOREACH(bucket, &outbound->buckets, link)
+    {
+        struct bucket_id id = id_of(bucket);
+        if (orders_name_is(order->name, &id, bucket->configured)) {
+            obey(outbound, bucket, order);
+            concerned++;
+        }
+    }
+    return concerned;
+}
+
 struct bucket *outbound_part(struct outbound *outbound, struct policy *policy, const struct bucket_id *id)
 {
     must_be(outbound, OUTBOUND_MAGIC);
     char *joined = id->part[0] != '\0' ? mem_printf("%s %s", id->destination, id->part) : NULL;
     const char *name = joined != NULL ? joined : id->destination;
-    struct bucket *bucket;
+    struct bucket *bucket = find(outbound, name);
+    bool is_new = bucket == NULL;
 
-    HASH_FIND(by_name, outbound->by_name, name, strlen(name), bucket);
-    if (bucket == NULL) {
+    if (is_new) {
         bucket = add(outbound, policy, id);
     }
     mem_free(joined);
     bucket->used = loop_now(outbound->loop);
-    bucket_set_policy(bucket, policy);
+    follow(outbound, bucket, policy);
+    if (is_new) {
+        join_pause(outbound, bucket);
+    }
     return bucket;
 }
 
@@ -200,21 +308,4 @@ const struct tally *outbound_unlisted(const struct outbound *outbound)
 {
     must_be(outbound, OUTBOUND_MAGIC);
     return &outbound->unlisted;
-}
-
-bool outbound_pause(struct outbound *outbound, const char *name, int64_t for_us)
-{
-    must_be(outbound, OUTBOUND_MAGIC);
-    struct bucket *bucket;
-
-    HASH_FIND(by_name, outbound->by_name, name, strlen(name), bucket);
-    if (bucket == NULL) {
-        return false;
-    }
-    if (for_us < 0) {
-        bucket_resume(bucket);
-    } else {
-        bucket_pause(bucket, for_us);
-    }
-    return true;
 }

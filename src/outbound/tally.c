@@ -33,6 +33,13 @@ void tally_release(struct tally *tally, unsigned in_window)
     }
 }
 
+void tally_new_limit(struct tally *tally)
+{
+    for (; tally != NULL; tally = tally->sum) {
+        tally->most_in_window = 0;
+    }
+}
+
 void tally_lateness(struct tally *tally, int64_t us)
 {
     for (; tally != NULL; tally = tally->sum) {

@@ -160,6 +160,9 @@ enum verdict verdict_of_give_up(enum give_up why, const char **detail)
     case GIVE_UP_QUOTA:
         *detail = "it was used up while this request waited, and quota_action = reject";
         return VERDICT_QUOTA;
+    case GIVE_UP_PURGED:
+        *detail = "nothing was sent; ask whoever operates this proxy before sending it again";
+        return VERDICT_PURGED;
     }
     wrong("no such reason");
 }
