@@ -29,7 +29,8 @@ struct tally {
 void tally_init(struct tally *tally, struct tally *sum);
 void tally_count(struct tally *tally, enum tally_kind kind, uint64_t more);
 void tally_waiting(struct tally *tally, int more);
-void tally_release(struct tally *tally, unsigned in_window);
+/* So many are in the window now, of this one and of what `sum` counts. */
+void tally_release(struct tally *tally, unsigned in_window, unsigned in_sums_window);
 /* Another limit: what was most under the old one says nothing. */
 void tally_new_limit(struct tally *tally);
 void tally_lateness(struct tally *tally, int64_t us);

@@ -117,7 +117,9 @@ static struct bucket *add(struct outbound *outbound, struct policy *policy, cons
     struct bucket *bucket = bucket_new(&outbound->env, policy, id, sum);
 
     if (sum != &outbound->unlisted) {
+        bool is_of_whole = policy->parent != NULL && (id->parent == NULL || id->parent[0] == '\0');
         bucket->whole = whole;
+        bucket->pacer.wholes_meter = is_of_whole ? &whole->pacer.meter : NULL;
         whole->parts++;
     }
 

@@ -326,7 +326,11 @@ static void let_out(struct pacer *pacer, struct waiter *waiter, struct mono last
         waiter->flies_in = bucket;
     }
     meter_add(&pacer->meter, now);
-    tally_release(pacer->tally, pacer->meter.count);
+    if (pacer->wholes_meter != NULL) {
+        meter_add(pacer->wholes_meter, now);
+    }
+    tally_release(pacer->tally, pacer->meter.count,
+                  pacer->wholes_meter != NULL ? pacer->wholes_meter->count : pacer->meter.count);
     waiter->ops->on_release(waiter, now);
 }
 
@@ -589,6 +593,9 @@ void pacer_unused(struct pacer *pacer, const struct waiter *waiter, struct mono 
 
     tally_count(pacer->tally, TALLY_RETURNED, 1);
     meter_undo(&pacer->meter, waiter->released);
+    if (pacer->wholes_meter != NULL) {
+        meter_undo(pacer->wholes_meter, waiter->released);
+    }
     if (rest.first.us <= rest.last.us) {
         hand_add(&pacer->hand, &rest, NULL);
     } else {

@@ -37,6 +37,7 @@ struct pacer {
     struct timer timer;
     struct defer kick;
     struct meter meter;
+    struct meter *wholes_meter; /* of a destination whose rate limits this one too; NULL = none */
     struct tally *tally; /* the bucket's */
 };
 

@@ -78,6 +78,17 @@ def test_hosts_and_keys_never_become_labels(rig, origin):
     assert "secret" not in admin.get("/status.json")[2]
 
 
+def test_what_leaves_by_several_routes_counts_against_the_rate_of_the_whole(rig, origin):
+    routes = "".join(f"[route {name}]\ndestination = api\nmatch = /{name}/*\nrate = 100/s\n" for name in ("a", "b"))
+    admin = Admin(rig.sluice(ini(destinations=api(origin, rate="20/s", max_wait="60s")) + routes + "[admin]\nlisten = 127.0.0.1:0\n"))
+    threads = [thread for name in ("a", "b") for thread in ask_away(admin.sluice, origin.url(f"/{name}/"), 15)[0]]
+    for thread in threads:
+        thread.join(20)
+    row = admin.destination("api")
+    assert row["released"] == 30 and 15 < row["most_in_window"] <= 20  # neither route alone sent that many
+    assert row["waiting"] == 0 and row["rate"]["count"] == 20
+
+
 @pytest.mark.parametrize("verb", ["pause", "resume", "set-rate", "purge", "drain", "reload", "log-level"])
 def test_no_verb_is_done_by_get(rig, verb):
     admin = operated(rig)
