@@ -5,7 +5,7 @@ ifeq ($(origin CC),default)
 CC = gcc
 endif
 CFLAGS ?= -O2 -g
-PKGS = libcurl libevent hiredis inih libcrypto libssl jansson
+PKGS = libcurl libevent hiredis inih libcrypto libssl jansson ncurses
 PKG_CONFIG ?= pkg-config
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc

@@ -1,5 +1,6 @@
 /* Options, and what each of them begins. */
 #include "admin/ca.h"
+#include "admin/remote.h"
 #include "app/app.h"
 #include "conf/load.h"
 
@@ -22,6 +23,9 @@ static void print_help(FILE *out)
           "  sluice -c FILE --dump-config    print every setting in force\n"
           "  sluice --help-config            print every key with its type, default and meaning\n"
           "  sluice ca init|show --dir DIR   the CA of https = intercept\n"
+          "  sluice top                      watch a running sluice in the terminal (it needs a section [admin])\n"
+          "  sluice status|pause|resume|set-rate|purge|drain|reload|log-level\n"
+          "                                  ask and tell a running sluice; sluice status --help says how\n"
           "  sluice --version\n"
           "  sluice --help\n\n"
           "Callers then set HTTP_PROXY=http://127.0.0.1:3128 (and HTTPS_PROXY).\n"
@@ -104,6 +108,9 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "ca") == 0) {
         return ca_command(argc - 1, argv + 1);
+    }
+    if (argc > 1 && remote_knows(argv[1])) {
+        return remote_command(argc - 1, argv + 1);
     }
     struct options options = parse_options(argc, argv);
     struct conf *conf = load_conf(options.file);

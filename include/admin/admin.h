@@ -6,14 +6,16 @@
  *   GET  /            the page, live           GET  /metrics         for Prometheus
  *   GET  /status.json everything shown         GET  /events          the same every second (server-sent events)
  *   GET  /healthz     the process answers      GET  /readyz          503 and reasons when it should get no callers
- *   POST /control/pause, resume, drain, log-level
+ *   POST /control/pause, resume, set-rate, purge: on every replica; drain, reload, log-level: this process
  */
 #include "base/err.h"
 #include "conf/change.h"
 #include "inbound/admission.h"
+#include "outbound/fleet.h"
 #include "proxy/stats.h"
 #include "redis/link.h"
 #include "server/sockets.h"
+#include "upstream/upstream.h"
 
 struct admin;
 
@@ -22,12 +24,14 @@ struct admin_sources {
     struct loop *loop;
     const struct conf *conf;
     struct outbound *outbound;
+    struct fleet *fleet;
+    const struct upstreams *upstreams;
     struct proxy *proxy;
     struct link *link;                 /* NULL: no Redis */
     const struct admission *admission; /* NULL: no [inbound] */
     struct sockets *sockets;           /* handed down; may be NULL */
     const char *version;
-    reload_start *reload;     /* what SIGHUP does */
+    reload_start *reload;     /* what SIGHUP does; NULL: there is no such verb */
     void (*drain)(void *arg); /* what SIGTERM does */
     void *arg;
 };

@@ -132,6 +132,8 @@ struct policy {
     struct feedback_conf feedback;
 };
 
+/* The same with another rate; `parent` NULL for a destination. */
+struct policy *policy_with_rate(const struct policy *from, const struct rate *rate, struct policy *parent);
 struct policy *policy_get(struct policy *policy);
 void policy_put(struct policy *policy);
 

@@ -26,6 +26,7 @@ enum give_up {
     GIVE_UP_QUOTA,      /* a quota is used up and quota_action = reject */
     GIVE_UP_PAUSED,     /* its deadline will come before the end of a pause */
     GIVE_UP_COST,       /* new settings: it costs more than a quota ever has */
+    GIVE_UP_PURGED,     /* an operator emptied the queue */
 };
 
 /* Every call is made from the loop, never from inside bucket_*(). When one is made the waiter is: */
@@ -126,6 +127,7 @@ void bucket_resume(struct bucket *bucket);
 
 struct bucket_stats {
     const char *name;
+    const char *destination; /* of a part: the whole */
     const struct policy *policy;
     const struct tally *tally;
     const char *mode; /* paced, or without Redis: hold, reserve, reject, open */
@@ -141,8 +143,8 @@ struct bucket_stats {
     uint64_t redis_calls;
     uint64_t limits_differ; /* times that another replica was found to have other limits for this bucket */
     unsigned most_in_window; /* most releases of this process in any period so far, against rate.count */
+    unsigned parts;          /* a bucket for each key, host or route besides this one, now */
     unsigned in_flight;      /* of this process, where max_in_flight counts them */
-    unsigned parts;          /* of a configured destination: buckets of its routes and keys */
 };
 void bucket_stats(const struct bucket *bucket, struct bucket_stats *out);
 typedef void outbound_visit(void *arg, const struct bucket_stats *stats);
@@ -155,7 +157,5 @@ void outbound_each_kept(struct outbound *outbound, outbound_visit *each, void *a
 void outbound_each_busy(struct outbound *outbound, unsigned most, outbound_visit *each, void *arg);
 /* What all of those did, forgotten ones too. */
 const struct tally *outbound_unlisted(const struct outbound *outbound);
-/* Pauses the bucket of that name, or with `for_us` below 0 ends its pause. False when there is none. */
-bool outbound_pause(struct outbound *outbound, const char *name, int64_t for_us) MUST_CHECK;
 
 #endif

@@ -32,6 +32,10 @@ struct destination_stats {
 };
 void proxy_each_destination(const struct proxy *proxy, void (*each)(void *arg, const struct destination_stats *stats),
                             void *arg);
+/* Who sent most lately, users by name and others by address: the present and the last minute, the busiest first. Returns how long
+ * that is. */
+int64_t proxy_each_busiest(const struct proxy *proxy, unsigned most,
+                           void (*each)(void *arg, const char *name, uint64_t count), void *arg);
 /* Every verdict and class of status ("2xx", "none") there was, and how often. */
 void destination_each_verdict(const struct destination_stats *stats,
                               void (*each)(void *arg, const char *verdict, const char *class, uint64_t count),

@@ -89,6 +89,10 @@ struct upstreams *upstreams_new(struct loop *loop, const struct upstreams_conf *
  * which what is not needed stays there, for the caller to free. */
 void upstreams_adopt(struct upstreams *upstreams, const struct upstreams_conf *conf, struct trusts *trusts);
 /* All connections must be released or closed, all acquires over. */
+struct upstreams_stats {
+    unsigned idle, busy, connecting; /* connections to third parties: kept for the next request, in use, being made */
+};
+void upstreams_stats(const struct upstreams *upstreams, struct upstreams_stats *out);
 void upstreams_free(struct upstreams *upstreams);
 
 /* Wishes for a connection to `origin` with the policy's timeouts. At most policy->max_connections to one origin (not

@@ -8,9 +8,9 @@
  */
 #include "admin/admin.h"
 
+#include "admin/answer.h"
 #include "admin/control.h"
 #include "admin/events.h"
-#include "admin/guard.h"
 #include "admin/metrics.h"
 #include "admin/page.h"
 #include "admin/ready.h"
@@ -27,48 +27,12 @@
 
 enum { ADMIN_MAGIC = 0x61646d6e, HEAD_MOST_BYTES = 16384, BODY_MOST_BYTES = 4096, TIMEOUT_SECONDS = 30 };
 
-/* ---- answers ---- */
-
-static void set_header(struct evhttp_request *request, const char *name, const char *value)
-{
-    evhttp_add_header(evhttp_request_get_output_headers(request), name, value);
-}
-
-static void answer(struct evhttp_request *request, unsigned status, const char *type, const char *text, size_t len)
-{
-    struct evbuffer *body = evbuffer_new();
-
-    must(body != NULL && evbuffer_add(body, text, len) == 0);
-    set_header(request, "Content-Type", type);
-    evhttp_send_reply(request, (int)status, NULL, body);
-    evbuffer_free(body);
-}
-
-static void answer_text(struct evhttp_request *request, unsigned status, const char *text)
-{
-    answer(request, status, "text/plain; charset=utf-8", text, strlen(text));
-}
-
-static void answer_json(struct evhttp_request *request, unsigned status, json_t *json)
-{
-    char *text = show_text(json);
-
-    answer(request, status, status < 400 ? "application/json" : "application/problem+json", text, strlen(text));
-    free(text);
-}
-
-static void answer_problem(struct evhttp_request *request, unsigned status, const char *detail)
-{
-    answer_json(request, status,
-                json_pack("{s:s, s:i, s:s}", "type", "about:blank", "status", (int)status, "detail", detail));
-}
-
 /* ---- what can be asked for ---- */
 
 static void get_page(struct admin *admin, struct evhttp_request *request)
 {
-    set_header(request, "Content-Security-Policy", admin->page_policy);
-    answer(request, 200, "text/html; charset=utf-8", admin_page, strlen(admin_page));
+    answer_header(request, "Content-Security-Policy", admin->page_policy);
+    answer_bytes(request, 200, "text/html; charset=utf-8", admin_page, strlen(admin_page));
 }
 
 static void get_health(struct admin *admin, struct evhttp_request *request)
@@ -90,7 +54,7 @@ static void get_ready(struct admin *admin, struct evhttp_request *request)
     if (count == 0) {
         answer_text(request, 200, "ready\n");
     } else {
-        answer(request, 503, "text/plain; charset=utf-8", buf_ptr(&reasons), buf_len(&reasons));
+        answer_bytes(request, 503, "text/plain; charset=utf-8", buf_ptr(&reasons), buf_len(&reasons));
     }
     buf_fini(&reasons);
 }
@@ -100,7 +64,7 @@ static void get_metrics(struct admin *admin, struct evhttp_request *request)
     struct buf text = {0};
 
     metrics_write(admin, &text);
-    answer(request, 200, "text/plain; version=0.0.4; charset=utf-8", buf_ptr(&text), buf_len(&text));
+    answer_bytes(request, 200, "text/plain; version=0.0.4; charset=utf-8", buf_ptr(&text), buf_len(&text));
     buf_fini(&text);
 }
 
@@ -116,22 +80,19 @@ static void get_events(struct admin *admin, struct evhttp_request *request)
     }
 }
 
-static void post_control(struct admin *admin, struct evhttp_request *request, const char *verb)
+/* `token` is the name of the one that was shown. */
+static void post_control(struct admin *admin, struct evhttp_request *request, const char *verb, const char *token)
 {
     struct evbuffer *body = evhttp_request_get_input_buffer(request);
     size_t len = evbuffer_get_length(body);
-    char *who;
+    char *address;
     uint16_t port;
 
-    evhttp_connection_get_peer(evhttp_request_get_connection(request), &who, &port);
+    evhttp_connection_get_peer(evhttp_request_get_connection(request), &address, &port);
     struct slice text = {len > 0 ? (const char *)evbuffer_pullup(body, -1) : "", len};
-    struct control_answer result = control_run(admin, verb, text, who);
-    if (result.detail == NULL) {
-        answer_json(request, result.status, json_pack("{s:b}", "done", 1));
-    } else {
-        answer_problem(request, result.status, result.detail);
-    }
-    mem_free(result.detail);
+    char *who = mem_printf("%s%s%s", token, token[0] != '\0' ? "@" : "", address);
+    control_run(admin, request, verb, text, who);
+    mem_free(who);
 }
 
 /* ---- who may ---- */
@@ -141,36 +102,37 @@ static const char *header_of(struct evhttp_request *request, const char *name)
     return evhttp_find_header(evhttp_request_get_input_headers(request), name);
 }
 
-/* True when it may go on; else it is answered. */
-static bool is_known(const struct admin *admin, struct evhttp_request *request)
+/* The name of the token that was shown, "" where none is asked for; NULL: it is answered already. */
+static const char *whose(const struct admin *admin, struct evhttp_request *request)
 {
-    if (admin->token != NULL && !guard_knows_token(header_of(request, "Authorization"), admin->token)) {
-        set_header(request, "WWW-Authenticate", "Bearer realm=\"sluice admin\"");
-        answer_problem(request, 401, "send Authorization: Bearer and the token of token_file");
-        return false;
+    if (admin->tokens.count > 0) {
+        const char *name = guard_find_token(header_of(request, "Authorization"), &admin->tokens);
+        if (name == NULL) {
+            answer_header(request, "WWW-Authenticate", "Bearer realm=\"sluice admin\"");
+            answer_problem(request, 401, "send Authorization: Bearer and a token of token_file");
+        }
+        return name;
     }
-    if (admin->token == NULL && !guard_is_own_host(header_of(request, "Host"))) {
+    if (!guard_is_own_host(header_of(request, "Host"))) {
         answer_problem(request, 403, "ask by address or as localhost, or set token_file");
-        return false;
+        return NULL;
     }
-    return true;
+    return "";
 }
 
-static bool may_post(const struct admin *admin, struct evhttp_request *request)
+static const char *whose_post(const struct admin *admin, struct evhttp_request *request)
 {
     const struct guard_post post = {.content_type = header_of(request, "Content-Type"),
                                     .origin = header_of(request, "Origin"),
                                     .host = header_of(request, "Host"),
                                     .fetch_site = header_of(request, "Sec-Fetch-Site")};
+    const char *token = whose(admin, request);
 
-    if (!is_known(admin, request)) {
-        return false;
-    }
-    if (!guard_is_own_post(&post)) {
+    if (token != NULL && !guard_is_own_post(&post)) {
         answer_problem(request, 403, "send Content-Type: application/json, and not from another site's page");
-        return false;
+        return NULL;
     }
-    return true;
+    return token;
 }
 
 /* ---- routes ---- */
@@ -190,7 +152,7 @@ static const struct route {
 
 static void refuse_method(struct evhttp_request *request, const char *allowed)
 {
-    set_header(request, "Allow", allowed);
+    answer_header(request, "Allow", allowed);
     answer_problem(request, 405, "another method is meant for this");
 }
 
@@ -202,7 +164,7 @@ static void run_get(struct admin *admin, struct evhttp_request *request, const s
         refuse_method(request, "GET, HEAD");
     } else if (route->get == get_events && method == EVHTTP_REQ_HEAD) {
         refuse_method(request, "GET");
-    } else if (route->open || is_known(admin, request)) {
+    } else if (route->open || whose(admin, request) != NULL) {
         route->get(admin, request);
     }
 }
@@ -214,8 +176,8 @@ static void on_request(struct evhttp_request *request, void *arg)
     const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(request));
 
     must_be(admin, ADMIN_MAGIC);
-    set_header(request, "Cache-Control", "no-store");
-    set_header(request, "X-Content-Type-Options", "nosniff");
+    answer_header(request, "Cache-Control", "no-store");
+    answer_header(request, "X-Content-Type-Options", "nosniff");
     for (size_t i = 0; path != NULL && i < sizeof(routes) / sizeof(routes[0]); i++) {
         if (strcmp(path, routes[i].path) == 0) {
             run_get(admin, request, &routes[i]);
@@ -226,8 +188,11 @@ static void on_request(struct evhttp_request *request, void *arg)
         answer_problem(request, 404, "see / for the page; there are /metrics, /status.json, /healthz and /readyz too");
     } else if (evhttp_request_get_command(request) != EVHTTP_REQ_POST) {
         refuse_method(request, "POST");
-    } else if (may_post(admin, request)) {
-        post_control(admin, request, path + sizeof(control) - 1);
+    } else {
+        const char *token = whose_post(admin, request);
+        if (token != NULL) {
+            post_control(admin, request, path + sizeof(control) - 1, token);
+        }
     }
 }
 
@@ -258,7 +223,7 @@ static bool listen_at(struct admin *admin, const struct addr *address, struct er
     }
     must(evhttp_accept_socket_with_handle(admin->http, fd) != NULL);
     addr_format(&bound, false, text);
-    log_line(LOG_INFO, "admin", LOG_STR("address", text), LOG_STR("token", admin->token != NULL ? "asked for" : "none"),
+    log_line(LOG_INFO, "admin", LOG_STR("address", text), LOG_STR("token", admin->tokens.count > 0 ? "asked for" : "none"),
              LOG_END);
     return true;
 }
@@ -293,10 +258,10 @@ struct admin *admin_new(const struct admin_sources *sources, struct err *err)
     admin->level = sources->conf->proxy.log_level;
     admin->page_policy = page_policy();
     admin->http = make_http(admin);
+    TAILQ_INIT(&admin->laters);
     events_start(admin);
     if (conf->token_file != NULL) {
-        admin->token = guard_read_token(conf->token_file, err);
-        good = admin->token != NULL;
+        good = guard_read_tokens(conf->token_file, &admin->tokens, err);
     }
     for (unsigned i = 0; good && i < conf->listen_count; i++) {
         good = listen_at(admin, &conf->listen[i], err);
@@ -323,10 +288,8 @@ void admin_free(struct admin *admin)
     must_be(admin, ADMIN_MAGIC);
     evhttp_free(admin->http); /* ends the streams */
     events_stop(admin);
-    if (admin->token != NULL) {
-        explicit_bzero(admin->token, strlen(admin->token));
-    }
-    mem_free(admin->token);
+    control_stop(admin);
+    guard_free_tokens(&admin->tokens);
     mem_free(admin->page_policy);
     admin->magic = 0;
     mem_free(admin);

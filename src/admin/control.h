@@ -4,12 +4,10 @@
 #include "admin/state.h"
 #include "base/str.h"
 
-struct control_answer {
-    unsigned status;
-    char *detail; /* one sentence, owned by the caller; NULL when it was done */
-};
-
-/* POST /control/VERB with a JSON object; `who` is for the log. */
-struct control_answer control_run(struct admin *admin, const char *verb, struct slice body, const char *who);
+/* POST /control/VERB with a JSON object; `who` is for the log. The request is answered at once or when it is done. */
+void control_run(struct admin *admin, struct evhttp_request *request, const char *verb, struct slice body,
+                 const char *who);
+/* Nobody is answered any more. */
+void control_stop(struct admin *admin);
 
 #endif

@@ -29,6 +29,9 @@ static void closed(struct evhttp_connection *connection, void *arg)
     (void)connection;
     TAILQ_REMOVE(&stream->admin->streams, stream, link);
     stream->admin->streams_count--;
+    if (evhttp_request_get_connection(stream->request) == NULL) {
+        evhttp_send_reply_end(stream->request); /* the connection failed and let go of it: nobody else frees it */
+    }
     mem_free(stream);
 }
 

@@ -18,9 +18,13 @@ static int64_t arrivals(const struct row *row)
 {
     return (int64_t)row->queue.tally->counts[TALLY_ARRIVED];
 }
+static int64_t pauses(const struct row *row)
+{
+    return (int64_t)row->queue.tally->counts[TALLY_PAUSED];
+}
 static int64_t waiting(const struct row *row)
 {
-    return row->queue.waiting;
+    return row->queue.tally->waiting;
 }
 static int64_t max_queue(const struct row *row)
 {
@@ -122,6 +126,8 @@ static const struct gauge {
      PROM_SECONDS, expected_wait_us},
     {"sluice_pause_remaining_seconds", "gauge", "Time until a pause is over, 0 without one.", OF_ONE_QUEUE,
      PROM_SECONDS, paused_us},
+    {"sluice_pauses_total", "counter", "Pauses that began here, or were made longer, by an operator or the third party.", OF_QUEUE,
+     PROM_PLAIN, pauses},
     {"sluice_window_releases_max", "gauge", "Most releases of this process in any window so far.", OF_QUEUE, PROM_PLAIN,
      most_in_window},
     {"sluice_window_limit", "gauge", "Releases that the rate allows in a window, over all replicas.", OF_QUEUE,
@@ -200,7 +206,7 @@ static const struct {
                   {TALLY_RETURNED, "returned"},
                   {TALLY_LATE, "late"},
                   {TALLY_WASTED, "wasted"}},
-  left_words[] = {{TALLY_REFUSED, "refused"}, {TALLY_CANCELLED, "cancelled"}, {TALLY_GAVE_UP, "gave_up"}};
+  left_words[] = {{TALLY_REFUSED, "refused"}, {TALLY_CANCELLED, "cancelled"}, {TALLY_GAVE_UP, "gave_up"}, {TALLY_PURGED, "purged"}};
 
 /* What of it takes slots. Plain http is metered by requests everywhere. */
 static void write_info(const struct admin *admin, const struct rows *rows, struct buf *out)
@@ -245,7 +251,7 @@ static void write_slots(const struct rows *rows, struct buf *out)
 static void write_left(const struct rows *rows, struct buf *out)
 {
     prom_family(out, "sluice_unserved_total", "counter",
-                "Requests and turns that got no slot: refused, cancelled by the caller, or given up.");
+                "Requests and turns that got no slot: refused, cancelled by the caller, given up, or purged by an operator.");
     for (unsigned i = 0; i < rows->count; i++) {
         const struct row *row = &rows->at[i];
         for (size_t w = 0; row->is_queue && w < sizeof(left_words) / sizeof(left_words[0]); w++) {
@@ -323,6 +329,41 @@ static void write_redis(const struct admin *admin, struct buf *out)
     prom_histogram(out, "sluice_redis_round_trip_seconds", NULL, stats.trips);
 }
 
+static void write_connections(const struct admin *admin, struct buf *out)
+{
+    struct upstreams_stats stats;
+
+    upstreams_stats(admin->sources.upstreams, &stats);
+    const struct {
+        const char *word;
+        unsigned count;
+    } states[] = {{"idle", stats.idle}, {"busy", stats.busy}, {"connecting", stats.connecting}};
+    prom_family(out, "sluice_upstream_connections", "gauge", "Connections to third parties, those of tunnels too.");
+    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+        prom_sample(out, "sluice_upstream_connections", &(struct prom_labels){{{"state", states[i].word}}}, PROM_PLAIN,
+                    states[i].count);
+    }
+}
+
+static void count_order(void *arg, const struct order *order, int64_t left_us)
+{
+    (void)left_us;
+    ((unsigned *)arg)[order->verb == ORDER_RATE]++;
+}
+
+static void write_fleet(const struct admin *admin, struct buf *out)
+{
+    struct fleet_stats stats;
+    unsigned orders[2] = {0, 0};
+
+    fleet_stats(admin->sources.fleet, &stats);
+    fleet_each_order(admin->sources.fleet, count_order, orders);
+    write_one(out, "sluice_replicas", "gauge", PROM_PLAIN, stats.replicas, "Replicas alive as Redis knows, 0 when nobody knows.");
+    prom_family(out, "sluice_orders", "gauge", "Pauses and rates in force by an operator's order.");
+    prom_sample(out, "sluice_orders", &(struct prom_labels){{{"verb", "pause"}}}, PROM_PLAIN, orders[0]);
+    prom_sample(out, "sluice_orders", &(struct prom_labels){{{"verb", "rate"}}}, PROM_PLAIN, orders[1]);
+}
+
 static void write_admissions(const struct admin *admin, struct buf *out)
 {
     struct admission_counters counters;
@@ -390,6 +431,8 @@ void metrics_write(const struct admin *admin, struct buf *out)
     write_destinations(admin, &rows, out);
     rows_fini(&rows);
     write_proxy(admin, out);
+    write_connections(admin, out);
+    write_fleet(admin, out);
     write_redis(admin, out);
     write_admissions(admin, out);
     write_process(admin, out);

@@ -6,7 +6,9 @@
 #include "admin/self.h"
 #include "conf/load.h"
 
-enum { BUSY_SHOWN = 50 };
+#include <string.h>
+
+enum { BUSY_SHOWN = 50, BUSIEST_SHOWN = 10 };
 
 static void set(json_t *object, const char *name, int64_t value)
 {
@@ -59,13 +61,18 @@ static void show_traffic(json_t *object, const struct destination_stats *traffic
     json_object_set_new(object, "requests", requests);
 }
 
+static json_t *show_rate(const struct rate *rate)
+{
+    json_t *object = json_object();
+
+    set(object, "count", rate->count);
+    set(object, "period_us", rate->period_us);
+    return object;
+}
+
 static void show_limits(json_t *object, const struct policy *policy)
 {
-    json_t *rate = json_object();
-
-    set(rate, "count", policy->rate.count);
-    set(rate, "period_us", policy->rate.period_us);
-    json_object_set_new(object, "rate", rate);
+    json_object_set_new(object, "rate", show_rate(&policy->rate));
     set(object, "max_queue", policy->max_queue);
     set(object, "max_wait_us", policy->max_wait_us);
     set_text(object, "https", conf_https_text(policy));
@@ -76,12 +83,13 @@ static void show_queue(json_t *object, const struct row *row)
     const struct bucket_stats *queue = &row->queue;
     const uint64_t *counts = queue->tally->counts;
 
-    set(object, "waiting", queue->waiting);
+    set(object, "waiting", row->traffic != NULL ? queue->tally->waiting : queue->waiting); /* with its parts */
     set(object, "interval_us", queue->interval_us);
     set(object, "arrived", (int64_t)counts[TALLY_ARRIVED]);
     set(object, "refused", (int64_t)counts[TALLY_REFUSED]);
     set(object, "cancelled", (int64_t)counts[TALLY_CANCELLED]);
     set(object, "gave_up", (int64_t)counts[TALLY_GAVE_UP]);
+    set(object, "purged", (int64_t)counts[TALLY_PURGED]);
     set(object, "released", (int64_t)counts[TALLY_RELEASED]);
     set(object, "returned", (int64_t)counts[TALLY_RETURNED]);
     set(object, "late", (int64_t)counts[TALLY_LATE]);
@@ -90,6 +98,7 @@ static void show_queue(json_t *object, const struct row *row)
     set_quantiles(object, "lateness", &queue->tally->lateness);
     if (!row->is_sum) {
         set_text(object, "mode", queue->mode);
+        set(object, "parts", queue->parts);
         set(object, "others", queue->others);
         set(object, "others_waiting", queue->others_waiting);
         set(object, "expected_wait_us", queue->wait_us);
@@ -110,6 +119,7 @@ static json_t *show_row(const struct row *row)
              !row->is_queue         ? "nowhere"
              : row->is_sum          ? "unlisted"
              : row->traffic != NULL ? "configured"
+             : strcmp(row->name, row->queue.destination) != 0 ? "part"
                                     : "host");
     if (row->traffic != NULL) {
         show_traffic(object, row->traffic);
@@ -138,6 +148,63 @@ static json_t *show_rows(const struct admin *admin, unsigned most)
 static void add_reason(void *arg, const char *reason)
 {
     json_array_append_new(arg, json_string(reason));
+}
+
+static void add_caller(void *arg, const char *name, uint64_t count)
+{
+    json_t *one = json_object();
+
+    set_text(one, "name", name);
+    set(one, "requests", (int64_t)count);
+    json_array_append_new(arg, one);
+}
+
+static json_t *show_busiest(const struct admin *admin)
+{
+    json_t *busiest = json_object(), *callers = json_array();
+
+    set(busiest, "span_us", proxy_each_busiest(admin->sources.proxy, BUSIEST_SHOWN, add_caller, callers));
+    json_object_set_new(busiest, "callers", callers);
+    return busiest;
+}
+
+static void add_order(void *arg, const struct order *order, int64_t left_us)
+{
+    json_t *one = json_object();
+
+    set_text(one, "verb", order_verb_text(order->verb));
+    set_text(one, "destination", order->name);
+    if (order->verb == ORDER_RATE) {
+        json_object_set_new(one, "rate", show_rate(&order->rate));
+    }
+    set(one, "left_us", left_us);
+    set_text(one, "by", order->who);
+    json_array_append_new(arg, one);
+}
+
+static json_t *show_fleet(const struct admin *admin)
+{
+    json_t *fleet = json_object(), *orders = json_array();
+    struct fleet_stats stats;
+
+    fleet_stats(admin->sources.fleet, &stats);
+    set(fleet, "replicas", stats.replicas);
+    set_text(fleet, "this", stats.me);
+    fleet_each_order(admin->sources.fleet, add_order, orders);
+    json_object_set_new(fleet, "orders", orders);
+    return fleet;
+}
+
+static json_t *show_upstreams(const struct admin *admin)
+{
+    json_t *connections = json_object();
+    struct upstreams_stats stats;
+
+    upstreams_stats(admin->sources.upstreams, &stats);
+    set(connections, "idle", stats.idle);
+    set(connections, "busy", stats.busy);
+    set(connections, "connecting", stats.connecting);
+    return connections;
 }
 
 static void show_proxy(const struct admin *admin, json_t *status)
@@ -218,6 +285,9 @@ json_t *show_status(const struct admin *admin, unsigned most)
     set(status, "time_ms", loop_wall(admin->sources.loop).us / CLOCK_MS_US);
     show_proxy(admin, status);
     json_object_set_new(status, "redis", show_redis(admin));
+    json_object_set_new(status, "fleet", show_fleet(admin));
+    json_object_set_new(status, "connections", show_upstreams(admin));
+    json_object_set_new(status, "busiest", show_busiest(admin));
     json_object_set_new(status, "admissions", show_admissions(admin));
     json_object_set_new(status, "process", show_process(admin));
     set_text(status, "log_level", levels[admin->level]);

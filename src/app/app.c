@@ -20,9 +20,10 @@
 #include <unistd.h>
 
 extern const struct script script_reserve, script_settle, script_pause, script_members, script_fly,
-    script_admit, script_word;
+    script_admit, script_word, script_fleet;
 static const struct script *const scripts[] = {&script_reserve, &script_settle, &script_pause, &script_members,
-                                               &script_fly,     &script_admit,  &script_word};
+                                               &script_fly,     &script_admit,  &script_word,
+                                               &script_fleet};
 
 static void log_destination(const struct policy *policy)
 {
@@ -164,6 +165,7 @@ static void boot_limits(struct app *app)
     for (unsigned i = 0; i < conf->policies_count; i++) {
         outbound_warm(app->outbound, conf->policies[i], conf->policies[i]->label);
     }
+    app->fleet = fleet_new(app->loop, app->link, conf->redis.prefix, app->replica, app->outbound);
     if (conf->inbounds_count > 0) {
         parts_make_admission(app);
     }
@@ -224,6 +226,8 @@ static bool boot_admin(struct app *app, struct err *err)
     const struct admin_sources sources = {.loop = app->loop,
                                           .conf = app->conf,
                                           .outbound = app->outbound,
+                                          .fleet = app->fleet,
+                                          .upstreams = app->upstreams,
                                           .proxy = app->proxy,
                                           .link = app->link,
                                           .admission = app->admission,
@@ -255,6 +259,7 @@ static void shut_down(struct app *app)
     }
     proxy_free(app->proxy);
     upstreams_free(app->upstreams);
+    fleet_free(app->fleet);
     outbound_free(app->outbound);
     if (app->link != NULL) {
         link_free(app->link);

@@ -5,6 +5,7 @@
 #include "app/app.h"
 #include "base/loop.h"
 #include "inbound/admission.h"
+#include "outbound/fleet.h"
 #include "outbound/outbound.h"
 #include "proxy/inbound.h"
 #include "proxy/proxy.h"
@@ -25,6 +26,7 @@ struct app {
     struct sockets *sockets;
     struct link *link;
     struct outbound *outbound;
+    struct fleet *fleet;
     struct upstreams *upstreams;
     struct proxy *proxy;
     struct admin *admin; /* NULL without an [admin] */

@@ -330,8 +330,9 @@ static const struct key table[] = {
 
 {IN_ADMIN, "listen", KEY_LISTEN, ADMIN(listen), "127.0.0.1:3129", 0, 0, "ADDRESS:PORT list", NULL, false,
  "Where the page, the metrics and the verbs of operators are. Without a section [admin]: nowhere."},
-{IN_ADMIN, "token_file", KEY_FILE, ADMIN(token_file), NULL, 0, 0, "file with one line", NULL, false,
- "The bearer token that operators must show. Needed where listen is not a loopback address."},
+{IN_ADMIN, "token_file", KEY_FILE, ADMIN(token_file), NULL, 0, 0, "file, a token on each line", NULL, false,
+ "Bearer tokens of operators, TOKEN or NAME TOKEN on each line, one of which must be shown; the name is in the log. "
+ "Needed where listen is not a loopback address."},
 };
 /* clang-format on */
 

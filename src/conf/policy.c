@@ -133,6 +133,15 @@ struct policy *policy_inherit(const struct policy *from, const char *label, unsi
     return policy;
 }
 
+struct policy *policy_with_rate(const struct policy *from, const struct rate *rate, struct policy *parent)
+{
+    struct policy *policy = policy_inherit(from, from->label, from->line);
+
+    policy->rate = *rate;
+    policy->parent = parent != NULL ? policy_get(parent) : NULL;
+    return policy;
+}
+
 struct policy *policy_get(struct policy *policy)
 {
     must_be(policy, POLICY_MAGIC);

@@ -58,6 +58,7 @@ struct bucket *bucket_new(const struct bucket_env *env, struct policy *policy, c
     bucket->tag = mem_strdup(id->destination);
     bucket->part = mem_strdup(id->part);
     bucket->parent = mem_strdup(id->parent != NULL ? id->parent : "");
+    bucket->configured = policy_get(policy);
     bucket->policy = policy_get(policy);
     bucket->loop = env->loop;
     bucket->redis = env->redis;
@@ -101,6 +102,7 @@ void bucket_free(struct bucket *bucket)
     pacer_fini(&bucket->pacer);
     queue_fini(&bucket->queue);
     policy_put(bucket->policy);
+    policy_put(bucket->configured);
     mem_free(bucket->tag);
     mem_free(bucket->part);
     mem_free(bucket->parent);
@@ -262,6 +264,7 @@ void bucket_finish_left(struct waiter *waiter, int64_t more, int64_t left)
 void bucket_pause(struct bucket *bucket, int64_t for_us)
 {
     must_be(bucket, BUCKET_MAGIC);
+    tally_count(&bucket->tally, TALLY_PAUSED, 1);
     pacer_pause(&bucket->pacer, for_us);
 }
 
@@ -282,6 +285,12 @@ enum stop bucket_stopped(const struct bucket *bucket, int64_t *left_us)
 {
     must_be(bucket, BUCKET_MAGIC);
     return word_stopped(&bucket->word, left_us);
+}
+
+void bucket_purge(struct bucket *bucket)
+{
+    must_be(bucket, BUCKET_MAGIC);
+    pacer_purge(&bucket->pacer);
 }
 
 static const char *mode_word(enum fallback mode)
@@ -309,6 +318,7 @@ void bucket_stats(const struct bucket *bucket, struct bucket_stats *out)
     int64_t left_us;
 
     *out = (struct bucket_stats){.name = bucket->name,
+                                 .destination = bucket->tag,
                                  .policy = bucket->policy,
                                  .tally = tally,
                                  .mode = mode_word(pacer_mode(pacer, now)),

@@ -10,7 +10,8 @@ struct bucket {
     uint32_t magic;
     char *name; /* destination, and part where there is one, with a space between them */
     char *tag, *part, *parent;
-    struct policy *policy; /* a reference */
+    struct policy *configured; /* what the settings say; a reference */
+    struct policy *policy;     /* what is in force: that, or its twin with an ordered rate; a reference */
     struct loop *loop;
     struct slots_redis *redis; /* NULL: this process alone */
     struct slots_local *local;
@@ -20,8 +21,8 @@ struct bucket {
     struct word word;
     struct mono used; /* when it was last asked for */
     bool is_kept;     /* configured: never forgotten */
-    struct bucket *whole; /* the configured one that this is a part of; NULL = none */
-    unsigned parts;       /* those */
+    struct bucket *whole; /* of a part: the configured destination, which counts what its parts do; NULL = none */
+    unsigned parts;       /* buckets whose whole this is */
     struct tally tally;
     UT_hash_handle by_name;
     TAILQ_ENTRY(bucket) link;
@@ -39,6 +40,8 @@ struct bucket_env {
 struct bucket *bucket_new(const struct bucket_env *env, struct policy *policy, const struct bucket_id *id, struct bucket *whole,
                           struct tally *sum);
 void bucket_free(struct bucket *bucket);
+/* Everybody who waits now is given up. */
+void bucket_purge(struct bucket *bucket);
 void bucket_set_policy(struct bucket *bucket, struct policy *policy);
 bool bucket_is_idle(const struct bucket *bucket, struct mono now);
 

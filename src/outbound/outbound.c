@@ -15,6 +15,7 @@
  */
 #include "base/mem.h"
 #include "outbound/bucket.h"
+#include "outbound/ordered.h"
 
 #include <limits.h>
 
@@ -35,6 +36,7 @@ struct outbound {
     struct bucket_list kept;                 /* configured */
     struct tally unlisted;
     unsigned count, kept_count, most;
+    struct orders orders;
     struct timer sweep;
     const struct conf *conf; /* settings on their way to the buckets; NULL: none are */
     unsigned adopted;        /* how many of its policies have got there */
@@ -53,6 +55,7 @@ struct outbound *outbound_new(struct loop *loop, struct link *link, const char *
     TAILQ_INIT(&outbound->buckets);
     TAILQ_INIT(&outbound->kept);
     tally_init(&outbound->unlisted, NULL);
+    orders_init(&outbound->orders);
     if (link != NULL) {
         outbound->env.redis = slots_redis_new(loop, link, prefix, replica_id);
     }
@@ -88,6 +91,7 @@ void outbound_free(struct outbound *outbound)
     timer_clear(&outbound->adopt);
     forget_all(outbound, true);
     forget_all(outbound, false);
+    orders_fini(&outbound->orders);
     if (outbound->env.redis != NULL) {
         slots_redis_free(outbound->env.redis);
     }
@@ -96,12 +100,7 @@ void outbound_free(struct outbound *outbound)
     mem_free(outbound);
 }
 
-static void set_policy(struct bucket *bucket, struct policy *policy)
-{
-    if (policy->version >= bucket->policy->version) {
-        bucket_set_policy(bucket, policy);
-    }
-}
+static void set_policy(struct outbound *outbound, struct bucket *bucket, struct policy *policy);
 
 static struct policy *route_named(const struct policy *policy, const char *label)
 {
@@ -120,24 +119,25 @@ static struct policy *policy_now(const struct outbound *outbound, const struct b
     const struct conf *conf = outbound->conf;
     struct bucket *whole;
 
-    if (strcmp(bucket->policy->label, conf->fallback->label) == 0) {
+    if (strcmp(bucket->configured->label, conf->fallback->label) == 0) {
         return conf->fallback;
     }
     HASH_FIND(by_name, outbound->by_name, bucket->tag, strlen(bucket->tag), whole);
-    if (whole == NULL || !whole->is_kept || whole->policy->version != conf->version) {
+    if (whole == NULL || !whole->is_kept || whole->configured->version != conf->version) {
         return NULL;
     }
-    return bucket->policy->parent != NULL ? route_named(whole->policy, bucket->policy->label) : whole->policy;
+    return bucket->configured->parent != NULL ? route_named(whole->configured, bucket->configured->label)
+                                              : whole->configured;
 }
 
-static void follow(struct outbound *outbound, struct bucket *bucket)
+static void catch_up(struct outbound *outbound, struct bucket *bucket)
 {
     const struct conf *conf = outbound->conf;
 
-    if (conf != NULL && !bucket->is_kept && bucket->policy->version < conf->version) {
+    if (conf != NULL && !bucket->is_kept && bucket->configured->version < conf->version) {
         struct policy *policy = policy_now(outbound, bucket);
         if (policy != NULL) {
-            set_policy(bucket, policy);
+            set_policy(outbound, bucket, policy);
         }
     }
 }
@@ -168,7 +168,7 @@ static void sweep_due(struct timer *timer, struct mono now)
 
     while (looks < SWEEP_BUCKETS && (bucket = TAILQ_FIRST(&outbound->buckets)) != NULL &&
            mono_diff(now, bucket->used) > IDLE_US) {
-        follow(outbound, bucket);
+        catch_up(outbound, bucket);
         forget_or_keep(outbound, bucket, now);
         looks++;
     }
@@ -176,6 +176,14 @@ static void sweep_due(struct timer *timer, struct mono now)
         int64_t in_us = looks == SWEEP_BUCKETS ? SWEEP_AGAIN_US : SWEEP_EVERY_US;
         timer_set(outbound->loop, &outbound->sweep, mono_add(now, in_us), sweep_due);
     }
+}
+
+static struct bucket *find(const struct outbound *outbound, const char *name)
+{
+    struct bucket *bucket;
+
+    HASH_FIND(by_name, outbound->by_name, name, strlen(name), bucket);
+    return bucket;
 }
 
 static bool is_full(const struct outbound *outbound)
@@ -195,16 +203,19 @@ static bool has_room(struct outbound *outbound)
 
 static struct bucket *whole_of(struct outbound *outbound, const struct bucket_id *id)
 {
-    struct bucket *whole;
+    struct bucket *whole = id->part[0] != '\0' ? find(outbound, id->destination) : NULL;
 
-    HASH_FIND(by_name, outbound->by_name, id->destination, strlen(id->destination), whole);
-    return id->part[0] != '\0' && whole != NULL && whole->is_kept ? whole : NULL;
+    return whole != NULL && whole->is_kept ? whole : NULL;
 }
 
 static struct bucket *add(struct outbound *outbound, struct policy *policy, const struct bucket_id *id)
 {
     struct bucket *whole = whole_of(outbound, id);
     struct bucket *bucket = bucket_new(&outbound->env, policy, id, whole, &outbound->unlisted);
+
+    if (whole != NULL && policy->parent != NULL && (id->parent == NULL || id->parent[0] == '\0')) {
+        bucket->pacer.wholes_meter = &whole->pacer.meter;
+    }
 
     HASH_ADD_KEYPTR(by_name, outbound->by_name, bucket->name, strlen(bucket->name), bucket);
     TAILQ_INSERT_TAIL(&outbound->buckets, bucket, link);
@@ -215,21 +226,105 @@ static struct bucket *add(struct outbound *outbound, struct policy *policy, cons
     return bucket;
 }
 
+/* ---- orders of operators ---- */
+
+static struct bucket_id id_of(const struct bucket *bucket)
+{
+    return (struct bucket_id){.destination = bucket->tag, .part = bucket->part, .parent = bucket->parent};
+}
+
+static void follow(struct outbound *outbound, struct bucket *bucket, struct policy *configured)
+{
+    struct bucket_id id = id_of(bucket);
+
+    if (configured != bucket->configured) {
+        policy_get(configured);
+        policy_put(bucket->configured);
+        bucket->configured = configured;
+    }
+    bucket_set_policy(bucket, orders_policy(&outbound->orders, &id, configured));
+}
+
+/* Settings are never taken back to earlier ones. */
+static void set_policy(struct outbound *outbound, struct bucket *bucket, struct policy *policy)
+{
+    if (policy->version >= bucket->configured->version) {
+        follow(outbound, bucket, policy);
+    }
+}
+
+/* What an order paused stays so for keys and hosts that are new. */
+static void join_pause(struct outbound *outbound, struct bucket *bucket)
+{
+    struct bucket_id id = id_of(bucket);
+    int64_t left_us = orders_pause_us(&outbound->orders, &id, bucket->configured, bucket->used);
+
+    if (left_us > 0) {
+        bucket_pause(bucket, left_us);
+    }
+}
+
+struct orders *outbound_orders(struct outbound *outbound)
+{
+    must_be(outbound, OUTBOUND_MAGIC);
+    return &outbound->orders;
+}
+
+static void obey(struct outbound *outbound, struct bucket *bucket, const struct order *order)
+{
+    switch (order->verb) {
+    case ORDER_PAUSE:
+        bucket_pause(bucket, order->for_us);
+        return;
+    case ORDER_RESUME:
+        bucket_resume(bucket);
+        return;
+    case ORDER_RATE:
+    case ORDER_UNRATE:
+        follow(outbound, bucket, bucket->configured);
+        return;
+    case ORDER_PURGE:
+        bucket_purge(bucket);
+        return;
+    }
+    wrong("no such order");
+}
+
+unsigned outbound_obey(struct outbound *outbound, const struct order *order)
+{
+    must_be(outbound, OUTBOUND_MAGIC);
+    struct bucket *bucket;
+    unsigned concerned = 0;
+
+    TAILQ_FOREACH(bucket, &outbound->buckets, link)
+    {
+        struct bucket_id id = id_of(bucket);
+        if (orders_name_is(order->name, &id, bucket->configured)) {
+            obey(outbound, bucket, order);
+            concerned++;
+        }
+    }
+    return concerned;
+}
+
 struct bucket *outbound_part(struct outbound *outbound, struct policy *policy, const struct bucket_id *id)
 {
     must_be(outbound, OUTBOUND_MAGIC);
     char *joined = id->part[0] != '\0' ? mem_printf("%s %s", id->destination, id->part) : NULL;
     const char *name = joined != NULL ? joined : id->destination;
-    struct bucket *bucket;
+    struct bucket *bucket = find(outbound, name);
+    bool is_new = bucket == NULL;
 
-    HASH_FIND(by_name, outbound->by_name, name, strlen(name), bucket);
-    if (bucket == NULL && (id->again || has_room(outbound))) {
+    if (is_new && (id->again || has_room(outbound))) {
         bucket = add(outbound, policy, id);
     }
     mem_free(joined);
     if (bucket != NULL) {
         mark_used(outbound, bucket, loop_now(outbound->loop));
-        set_policy(bucket, policy);
+        set_policy(outbound, bucket, policy);
+    }
+    if (bucket != NULL && is_new) {
+        join_pause(outbound, bucket);
     }
     return bucket;
 }
@@ -270,7 +365,7 @@ static bool let_go_next(struct outbound *outbound)
 {
     struct bucket *bucket = TAILQ_FIRST(&outbound->kept);
 
-    if (bucket == NULL || bucket->policy->version >= outbound->conf->version) {
+    if (bucket == NULL || bucket->configured->version >= outbound->conf->version) {
         return false;
     }
     TAILQ_REMOVE(&outbound->kept, bucket, kept);
@@ -286,7 +381,7 @@ static void visit_next(struct outbound *outbound)
     outbound->to_visit--;
     TAILQ_REMOVE(&outbound->buckets, bucket, link);
     TAILQ_INSERT_TAIL(&outbound->buckets, bucket, link);
-    follow(outbound, bucket);
+    catch_up(outbound, bucket);
 }
 
 /* False when all is done. */
@@ -397,21 +492,4 @@ const struct tally *outbound_unlisted(const struct outbound *outbound)
 {
     must_be(outbound, OUTBOUND_MAGIC);
     return &outbound->unlisted;
-}
-
-bool outbound_pause(struct outbound *outbound, const char *name, int64_t for_us)
-{
-    must_be(outbound, OUTBOUND_MAGIC);
-    struct bucket *bucket;
-
-    HASH_FIND(by_name, outbound->by_name, name, strlen(name), bucket);
-    if (bucket == NULL) {
-        return false;
-    }
-    if (for_us < 0) {
-        bucket_resume(bucket);
-    } else {
-        bucket_pause(bucket, for_us);
-    }
-    return true;
 }

@@ -215,6 +215,7 @@ void pacer_set_policy(struct pacer *pacer, const struct policy *policy, const st
     if (!same_rate) {
         meter_fini(&pacer->meter);
         meter_init(&pacer->meter, policy->rate.period_us, policy->rate.count);
+        tally_new_limit(pacer->tally);
     }
     pacer_kick(pacer);
 }
@@ -369,7 +370,11 @@ static void let_out(struct pacer *pacer, struct waiter *waiter, struct mono last
         waiter->flies_in = bucket;
     }
     meter_add(&pacer->meter, now);
-    tally_release(pacer->tally, pacer->meter.count);
+    if (pacer->wholes_meter != NULL) {
+        meter_add(pacer->wholes_meter, now);
+    }
+    tally_release(pacer->tally, pacer->meter.count,
+                  pacer->wholes_meter != NULL ? pacer->wholes_meter->count : pacer->meter.count);
     waiter->ops->on_release(waiter, now);
 }
 
@@ -455,6 +460,22 @@ static void reject_costly(struct pacer *pacer)
         waiter->ops->on_give_up(waiter, GIVE_UP_COST);
     }
     pacer->judge_costs = false;
+}
+
+static void purge_some(struct pacer *pacer)
+{
+    for (unsigned i = 0; pacer->to_purge > 0 && pacer->queue->count > 0; i++) {
+        struct waiter *waiter = queue_first(pacer->queue);
+        if (i == REJECTS_PER_RUN) {
+            pacer_kick(pacer);
+            return;
+        }
+        pacer->to_purge--;
+        queue_remove(pacer->queue, waiter);
+        tally_count(pacer->tally, TALLY_PURGED, 1);
+        waiter->ops->on_give_up(waiter, GIVE_UP_PURGED);
+    }
+    pacer->to_purge = 0;
 }
 
 static void follow_redis(struct pacer *pacer, enum fallback mode)
@@ -625,6 +646,7 @@ static void run(struct pacer *pacer)
     if (pacer_quota_rejects(pacer, now)) {
         reject_all(pacer, GIVE_UP_QUOTA);
     }
+    purge_some(pacer);
     release_due(pacer);
     give_surplus_back(pacer);
     call_near(pacer);
@@ -665,11 +687,21 @@ void pacer_unused(struct pacer *pacer, const struct waiter *waiter, struct mono 
 
     tally_count(pacer->tally, TALLY_RETURNED, 1);
     meter_undo(&pacer->meter, waiter->released);
+    if (pacer->wholes_meter != NULL) {
+        meter_undo(pacer->wholes_meter, waiter->released);
+    }
     if (rest.first.us <= rest.last.us) {
         hand_add(&pacer->hand, &rest, NULL);
     } else {
         tally_count(pacer->tally, TALLY_WASTED, 1);
     }
+}
+
+void pacer_purge(struct pacer *pacer)
+{
+    must_be(pacer, PACER_MAGIC);
+    pacer->to_purge = pacer->queue->count;
+    pacer_kick(pacer);
 }
 
 void pacer_pause(struct pacer *pacer, int64_t for_us)

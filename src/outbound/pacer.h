@@ -30,6 +30,7 @@ struct pacer {
     unsigned told_flying; /* what the asker knows of, windows in hand included */
     struct mono near_at;  /* when the next waiter gets near */
     int64_t dial_us;      /* how long waiters took to get ready lately */
+    unsigned to_purge;    /* of the first in the queue */
     bool is_open;         /* on_redis_down = open is in force, and was told to the log */
     int64_t slow;         /* permille of the configured interval that is kept */
     void (*on_doubt)(void *arg, bool denied); /* somebody else may have been told of a pause */
@@ -39,6 +40,7 @@ struct pacer {
     struct timer timer;
     struct defer kick;
     struct meter meter;
+    struct meter *wholes_meter; /* of a destination whose rate limits this one too; NULL = none */
     struct tally *tally; /* the bucket's */
 };
 
@@ -67,6 +69,8 @@ int64_t pacer_wait_us(const struct pacer *pacer, unsigned position, struct mono 
 /* The waiter left in a window but nothing was sent: the window is in hand again if it is still open. */
 void pacer_unused(struct pacer *pacer, const struct waiter *waiter, struct mono now);
 void pacer_became_ready(struct pacer *pacer, const struct waiter *waiter, struct mono now);
+/* Whoever waits now is given up, a few at a time. */
+void pacer_purge(struct pacer *pacer);
 void pacer_pause(struct pacer *pacer, int64_t for_us);
 /* Ends a pause, whoever asked for it. */
 void pacer_resume(struct pacer *pacer);

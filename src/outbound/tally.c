@@ -23,13 +23,20 @@ void tally_waiting(struct tally *tally, int more)
     }
 }
 
-void tally_release(struct tally *tally, unsigned in_window)
+void tally_release(struct tally *tally, unsigned in_window, unsigned in_sums_window)
 {
-    for (; tally != NULL; tally = tally->sum) {
+    for (; tally != NULL; tally = tally->sum, in_window = in_sums_window) {
         tally->counts[TALLY_RELEASED]++;
         if (in_window > tally->most_in_window) {
             tally->most_in_window = in_window;
         }
+    }
+}
+
+void tally_new_limit(struct tally *tally)
+{
+    for (; tally != NULL; tally = tally->sum) {
+        tally->most_in_window = 0;
     }
 }
 

@@ -13,6 +13,7 @@
 
 struct counters {
     struct counts *by_label;
+    struct busiest busiest;
 };
 
 static const char nowhere[] = "-";
@@ -73,6 +74,11 @@ void counters_each(const struct counters *counters, void (*each)(void *arg, cons
     for (const struct counts *counts = counters->by_label; counts != NULL; counts = counts->hh.next) {
         each(arg, &counts->stats);
     }
+}
+
+struct busiest *counters_busiest(struct counters *counters)
+{
+    return &counters->busiest;
 }
 
 void counts_ended(struct counts *counts, enum verdict verdict, unsigned status)

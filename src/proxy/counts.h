@@ -1,6 +1,7 @@
 #ifndef SLUICE_PROXY_COUNTS_H
 #define SLUICE_PROXY_COUNTS_H
 /* Counters of each destination. As many as there are sections, and two: never one for a name that a caller made up. */
+#include "proxy/busiest.h"
 #include "proxy/stats.h"
 #include "proxy/verdict.h"
 
@@ -22,6 +23,7 @@ void counters_free(struct counters *counters);
 struct counts *counters_of(struct counters *counters, const struct policy *policy);
 void counters_each(const struct counters *counters, void (*each)(void *arg, const struct destination_stats *stats),
                    void *arg);
+struct busiest *counters_busiest(struct counters *counters);
 void counts_ended(struct counts *counts, enum verdict verdict, unsigned status);
 
 #endif

@@ -572,7 +572,7 @@ static void on_request(void *arg, struct message *request)
     e->acquire.on_error = acquire_failed;
     caller->exchange = e;
     enum verdict verdict = admit_exchange(e, &refusal);
-    e->counts = counters_of(env->counters, e->policy);
+    exchange_count_begin(e);
     if (verdict == VERDICT_SELF) {
         answer_self(e);
     } else if (verdict != VERDICT_FORWARDED) {

@@ -128,6 +128,18 @@ void exchange_free(struct exchange *e)
     mem_free(e);
 }
 
+void exchange_count_begin(struct exchange *e)
+{
+    struct buf name = {0};
+
+    e->counts = counters_of(e->env->counters, e->policy);
+    if (!order_add_user(&name, e)) {
+        order_add_address(&name, e);
+    }
+    busiest_count(counters_busiest(e->env->counters), (struct slice){buf_ptr(&name), buf_len(&name)}, e->arrived);
+    buf_fini(&name);
+}
+
 void exchange_count_end(const struct exchange *e)
 {
     struct destination_stats *stats = &e->counts->stats;

@@ -21,6 +21,8 @@ void exchange_warn_of_h2(const struct exchange *exchange);
 /* Frees it and what it still owns, when nothing of it is on the stack any more. */
 void exchange_free(struct exchange *exchange);
 /* It is over: into the counters of its destination. */
+/* Where it counts, and whose request it is. */
+void exchange_count_begin(struct exchange *e);
 void exchange_count_end(const struct exchange *exchange);
 
 #endif

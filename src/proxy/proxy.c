@@ -301,6 +301,13 @@ void proxy_stats(const struct proxy *p, struct proxy_stats *out)
     out->starved = listeners_starved(p->listeners);
 }
 
+int64_t proxy_each_busiest(const struct proxy *p, unsigned most, void (*each)(void *arg, const char *name, uint64_t count),
+                           void *arg)
+{
+    must_be(p, PROXY_MAGIC);
+    return busiest_each(counters_busiest(p->env.counters), loop_now(p->env.loop), most, each, arg);
+}
+
 void proxy_each_destination(const struct proxy *p, void (*each)(void *arg, const struct destination_stats *stats), void *arg)
 {
     must_be(p, PROXY_MAGIC);

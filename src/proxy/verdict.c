@@ -163,6 +163,9 @@ enum verdict verdict_of_give_up(enum give_up why, const char **detail)
     case GIVE_UP_COST:
         *detail = "the settings were changed while it waited: a quota is smaller now than what it costs";
         return VERDICT_COST;
+    case GIVE_UP_PURGED:
+        *detail = "nothing was sent; ask whoever operates this proxy before sending it again";
+        return VERDICT_PURGED;
     }
     wrong("no such reason");
 }

@@ -23,6 +23,7 @@
     X(QUOTA, "quota_used_up", 429, "http_request_denied", "A quota of this destination is used up")                    \
     X(COST, "cost_too_high", 400, "http_request_denied", "The request costs more than this destination ever allows")   \
     X(BUCKETS, "too_many_buckets", 503, "http_request_denied", "Too many hosts or key values are in use at once")         \
+    X(PURGED, "purged", 503, "http_request_denied", "An operator emptied the queue of this destination")              \
     X(REDIS_DOWN, "redis_down", 503, "proxy_internal_error", "The fleet's coordination is out of reach")               \
     X(PAUSED, "paused", 429, "http_request_denied", "The third party asked for a pause longer than the wait allows")    \
     X(BANNED, "banned", 503, "http_request_denied", "The third party has banned us")                                   \

@@ -509,6 +509,17 @@ static void pool_clear(struct pool *pool)
     pool_free(pool);
 }
 
+void upstreams_stats(const struct upstreams *upstreams, struct upstreams_stats *out)
+{
+    must_be(upstreams, UPSTREAMS_MAGIC);
+    *out = (struct upstreams_stats){0};
+    for (const struct pool *pool = upstreams->pools; pool != NULL; pool = pool->hh.next) {
+        out->idle += pool->idle_count;
+        out->busy += pool->busy_count + pool->fresh_count;
+        out->connecting += pool->attempt_count;
+    }
+}
+
 void upstreams_free(struct upstreams *upstreams)
 {
     struct pool *pool, *next;

@@ -6,11 +6,11 @@
 set -eu
 
 build="gcc libc6-dev pkg-config libcrypt-dev libcurl4-openssl-dev libevent-dev libhiredis-dev libinih-dev libssl-dev
-       libjansson-dev uthash-dev node-llhttp"
+       libjansson-dev libncurses-dev uthash-dev node-llhttp"
 demo="$build redis-server"
 check="$demo binutils check libsubunit-dev liblua5.1-0-dev python3 python3-pytest python3-pytest-xdist python3-requests
        python3-httpx python3-aiohttp node-undici node-axios node-got curl wget nodejs git man-db
-       cppcheck valgrind shellcheck openssl ca-certificates"
+       cppcheck prometheus chromium valgrind shellcheck openssl ca-certificates"
 
 case "${1:-}" in
 build) wanted=$build ;;

@@ -1,7 +1,7 @@
 # The simulator: the real outbound and the real scripts, in virtual time. `make sim` plays every scenario, 10,000 random fault
 # sequences, and the guards taken away one by one; `make sim-quick` fewer, `make sim-long` many more.
 # `$(B)/sim/sim --seed N` repeats one random fault sequence, `--runs N --first S` plays others.
-SIM_SRC = $(wildcard src/outbound/*.c) src/conf/policy.c src/conf/feedback.c src/base/histogram.c src/base/mem.c src/base/must.c src/base/str.c \
+SIM_SRC = $(filter-out src/outbound/fleet.c,$(wildcard src/outbound/*.c)) src/conf/policy.c src/conf/feedback.c src/base/histogram.c src/base/mem.c src/base/must.c src/base/str.c \
           tests/sim/sim.c tests/sim/chance.c tests/sim/fleet.c tests/sim/link_virtual.c tests/sim/fake_redis.c \
           tests/sim/fake_commands.c tests/sim/loop_virtual.c tests/sim/policy_fixed.c tests/sim/log_quiet.c
 SIM_OBJ = $(SIM_SRC:%.c=$(B)/%.o) $(addprefix $(B)/src/lua/,reserve.o settle.o pause.o members.o fly.o word.o)
@@ -10,7 +10,7 @@ LUA51_LIBS = $(shell $(PKG_CONFIG) --libs lua5.1)
 # Only the fake Redis includes Lua.
 $(B)/tests/sim/fake_redis.o $(B)/tests/sim/fake_commands.o: CPPFLAGS += $(shell $(PKG_CONFIG) --cflags lua5.1)
 # Unit tests that run the scripts.
-$(B)/unit/test_vectors $(B)/unit/test_claim $(B)/unit/test_strikes $(B)/unit/test_word $(B)/unit/test_outage $(B)/unit/test_admission $(B)/unit/test_admission_bounds $(B)/unit/test_admission_vectors: UNIT_LIBS += $(LUA51_LIBS)
+$(B)/unit/test_vectors $(B)/unit/test_claim $(B)/unit/test_strikes $(B)/unit/test_word $(B)/unit/test_outage $(B)/unit/test_fleet $(B)/unit/test_admission $(B)/unit/test_admission_bounds $(B)/unit/test_admission_vectors: UNIT_LIBS += $(LUA51_LIBS)
 
 $(B)/sim/sim: $(SIM_OBJ)
 	@mkdir -p $(@D)

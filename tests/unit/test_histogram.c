@@ -96,8 +96,8 @@ START_TEST(a_sum_counts_what_each_of_its_parts_counts)
     tally_waiting(&one, 1);
     tally_waiting(&other, 1);
     tally_waiting(&one, -1);
-    tally_release(&one, 7);
-    tally_release(&other, 4);
+    tally_release(&one, 7, 7);
+    tally_release(&other, 4, 4);
     tally_lateness(&other, 60);
     ck_assert_uint_eq(one.counts[TALLY_ARRIVED], 3);
     ck_assert_uint_eq(sum.counts[TALLY_ARRIVED], 5);

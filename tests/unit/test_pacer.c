@@ -1,8 +1,9 @@
-/* links: src/outbound/ src/lua/word.lua src/lua/fly.lua src/lua/reserve.lua src/lua/settle.lua src/lua/pause.lua src/lua/members.lua src/base/mem.c src/base/must.c src/base/str.c tests/sim/loop_virtual.c tests/sim/policy_fixed.c tests/sim/log_quiet.c tests/sim/link_none.c src/conf/policy.c src/conf/feedback.c src/base/histogram.c */
+/* links: src/outbound/ src/lua/fleet.lua src/lua/word.lua src/lua/fly.lua src/lua/reserve.lua src/lua/settle.lua src/lua/pause.lua src/lua/members.lua src/base/mem.c src/base/must.c src/base/str.c tests/sim/loop_virtual.c tests/sim/policy_fixed.c tests/sim/log_quiet.c tests/sim/link_none.c src/conf/policy.c src/conf/feedback.c src/base/histogram.c */
 /* Buckets of this process alone, in virtual time. */
 #include "../sim/loop_virtual.h"
 #include "../sim/policy_fixed.h"
 #include "base/mem.h"
+#include "outbound/ordered.h"
 #include "outbound/outbound.h"
 
 #include <check.h>
@@ -368,17 +369,22 @@ START_TEST(a_pause_stops_everybody_and_no_burst_follows)
 }
 END_TEST
 
+static unsigned obey(enum order_verb verb, const char *name, int64_t for_us)
+{
+    return outbound_obey(outbound, &(struct order){.verb = verb, .name = name, .for_us = for_us, .who = "test"});
+}
+
 START_TEST(a_pause_can_be_ended_and_no_burst_follows)
 {
     enter_many(20);
     pass(1);
-    ck_assert(outbound_pause(outbound, "api.example.com", 600 * CLOCK_SECOND_US));
+    ck_assert_uint_eq(obey(ORDER_PAUSE, "api.example.com", 600 * CLOCK_SECOND_US), 1);
     pass(5 * CLOCK_SECOND_US);
     ck_assert_int_eq(guests[1].released_us, -1);
     ck_assert_int_eq(stats().paused_us, 595 * CLOCK_SECOND_US);
     ck_assert_int_ge(stats().wait_us, 595 * CLOCK_SECOND_US);
     ck_assert_int_eq(stats().oldest_us, 5 * CLOCK_SECOND_US + 1);
-    ck_assert(outbound_pause(outbound, "api.example.com", -1));
+    ck_assert_uint_eq(obey(ORDER_RESUME, "api.example.com", 0), 1);
     pass(1);
     ck_assert_int_eq(guests[1].released_us, 5 * CLOCK_SECOND_US + 1);
     ck_assert_int_eq(guests[2].released_us, -1);
@@ -392,8 +398,78 @@ END_TEST
 START_TEST(nothing_is_paused_under_a_name_that_nobody_has)
 {
     enter_many(1);
-    ck_assert(!outbound_pause(outbound, "api.example.org", CLOCK_SECOND_US));
-    ck_assert(!outbound_pause(outbound, "", -1));
+    ck_assert_uint_eq(obey(ORDER_PAUSE, "api.example.org", CLOCK_SECOND_US), 0);
+    ck_assert_uint_eq(obey(ORDER_RESUME, "", 0), 0);
+}
+END_TEST
+
+/* What fleet.c does with an order that stands. */
+static void order_rate(int64_t count, int64_t period_us)
+{
+    const struct order order = {.verb = ORDER_RATE, .name = "api.example.com", .rate = {count, period_us}, .who = "test"};
+
+    orders_put(outbound_orders(outbound), &order, (struct mono){CLOCK_NEVER_US});
+    outbound_obey(outbound, &order);
+}
+
+START_TEST(an_ordered_rate_retimes_who_waits_and_ends_as_it_came)
+{
+    int64_t interval = policy_interval_us(policy);
+
+    enter_many(20);
+    pass(1);
+    order_rate(policy->rate.count, 10 * policy->rate.period_us);
+    ck_assert_int_eq(stats().policy->rate.period_us, 10 * policy->rate.period_us);
+    ck_assert_int_gt(stats().interval_us, 9 * interval);
+    ck_assert_uint_eq(stats().waiting, 19);
+    pass(3 * interval);
+    uint64_t in_hand = stats().released; /* slots that had been given before */
+    ck_assert_uint_le(in_hand, 4);
+    pass(5 * interval);
+    ck_assert_uint_le(stats().released, in_hand + 1);
+    orders_drop(outbound_orders(outbound), ORDER_RATE, "api.example.com");
+    ck_assert_uint_eq(obey(ORDER_UNRATE, "api.example.com", 0), 1);
+    ck_assert_int_eq(stats().interval_us, interval);
+    pass(40 * interval);
+    ck_assert_uint_eq(stats().released, 20);
+    ck_assert_uint_le(stats().most_in_window, 10);
+}
+END_TEST
+
+START_TEST(a_purge_gives_up_who_waits_and_nobody_who_comes_later)
+{
+    enter_many(20);
+    pass(1);
+    ck_assert_uint_eq(obey(ORDER_PURGE, "api.example.com", 0), 1);
+    pass(1);
+    ck_assert_uint_eq(stats().waiting, 0);
+    ck_assert_uint_eq(stats().tally->counts[TALLY_PURGED], 19);
+    ck_assert_int_eq(enter(20, 60 * CLOCK_SECOND_US), ENQUEUE_OK);
+    pass(2 * policy_interval_us(policy));
+    ck_assert_uint_eq(stats().released, 2);
+}
+END_TEST
+
+static struct bucket *part(const char *name)
+{
+    return outbound_part(outbound, policy, &(struct bucket_id){.destination = "api.example.com", .part = name, .parent = NULL});
+}
+
+START_TEST(parts_of_a_configured_destination_are_paused_with_it_also_new_ones)
+{
+    struct bucket_stats seen;
+    const struct order order = {.verb = ORDER_PAUSE, .name = "api.example.com", .for_us = CLOCK_SECOND_US, .who = "test"};
+
+    outbound_warm(outbound, policy, "api.example.com");
+    part("k=1");
+    orders_put(outbound_orders(outbound), &order, mono_add(loop_now(loop), CLOCK_SECOND_US));
+    ck_assert_uint_eq(outbound_obey(outbound, &order), 2);
+    bucket_stats(part("k=1"), &seen);
+    ck_assert_int_eq(seen.paused_us, CLOCK_SECOND_US);
+    bucket_stats(part("k=2"), &seen);
+    ck_assert_int_eq(seen.paused_us, CLOCK_SECOND_US);
+    ck_assert_str_eq(seen.destination, "api.example.com");
+    ck_assert_uint_eq(obey(ORDER_PURGE, "api.example.com k=2", 0), 1);
 }
 END_TEST
 
@@ -607,6 +683,9 @@ int main(void)
         a_pause_stops_everybody_and_no_burst_follows,
         a_pause_can_be_ended_and_no_burst_follows,
         nothing_is_paused_under_a_name_that_nobody_has,
+        an_ordered_rate_retimes_who_waits_and_ends_as_it_came,
+        a_purge_gives_up_who_waits_and_nobody_who_comes_later,
+        parts_of_a_configured_destination_are_paused_with_it_also_new_ones,
         what_forgotten_buckets_did_stays_counted_and_a_configured_one_counts_for_itself,
         an_idle_bucket_is_forgotten_and_starts_where_it_left_off,
         a_configured_bucket_is_kept,

@@ -1,4 +1,4 @@
-/* links: src/outbound/ src/lua/word.lua src/lua/fly.lua src/lua/reserve.lua src/lua/settle.lua src/lua/pause.lua src/lua/members.lua src/base/mem.c src/base/must.c src/base/str.c tests/sim/loop_virtual.c tests/sim/policy_fixed.c tests/sim/log_quiet.c tests/sim/link_none.c src/conf/policy.c src/conf/feedback.c src/base/histogram.c */
+/* links: src/outbound/ src/lua/word.lua src/lua/fleet.lua src/lua/fly.lua src/lua/reserve.lua src/lua/settle.lua src/lua/pause.lua src/lua/members.lua src/base/mem.c src/base/must.c src/base/str.c tests/sim/loop_virtual.c tests/sim/policy_fixed.c tests/sim/log_quiet.c tests/sim/link_none.c src/conf/policy.c src/conf/feedback.c src/base/histogram.c */
 /* Parts of destinations, by this process alone, in virtual time: how many there may be, and what limits several of them. */
 #include "../sim/loop_virtual.h"
 #include "../sim/policy_fixed.h"
