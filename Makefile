@@ -196,6 +196,7 @@ valgrind: units
 bench: all rig $(B)/bench/admission
 	@$(B)/bench/admission
 	@bash tests/bench/pacing.sh $(B)
+	@$(PY) tests/bench/fleet.py $(B) $(B)/fleet.json
 	@bash tests/bench/waiting.sh $(B)
 	@$(PY) tests/bench/inbound.py $(B)
 	@$(PY) tests/bench/inbound_bounds.py $(B)
@@ -248,7 +249,7 @@ help:
 	@echo "make valgrind   unit tests under valgrind"
 	@echo "make coverage   lines that the tests reach, per file"
 	@echo "make fuzz       FUZZ_SECONDS=$(FUZZ_SECONDS) for each of tests/fuzz"
-	@echo "make bench      admissions per second, pacing under a burst, memory per waiting request; tables"
+	@echo "make bench      admissions per second, pacing under a burst and as a fleet, memory per waiting request; tables"
 	@echo "make fmt        clang-format; fmt-check only looks"
 	@echo "make install    PREFIX=$(PREFIX) DESTDIR="
 	@echo "make clean"
