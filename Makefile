@@ -227,6 +227,7 @@ valgrind: units
 bench: all rig $(B)/bench/admission $(B)/bench/leaves
 	@$(B)/bench/admission
 	@bash tests/bench/pacing.sh $(B)
+	@$(PY) tests/bench/fleet.py $(B) $(B)/fleet.json
 	@bash tests/bench/waiting.sh $(B)
 	@$(PY) tests/bench/inbound.py $(B)
 	@$(PY) tests/bench/inbound_bounds.py $(B)
@@ -298,7 +299,7 @@ help:
 	@echo "make coverage   lines that the tests reach, per file"
 	@echo "make fuzz       FUZZ_SECONDS=$(FUZZ_SECONDS) for each of tests/fuzz"
 	@echo "make fuzz-quick FUZZ_QUICK_SECONDS=$(FUZZ_QUICK_SECONDS) for each with gcc alone, as make check does"
-	@echo "make bench      admissions per second, pacing under a burst, memory per waiting request; tables"
+	@echo "make bench      admissions per second, pacing under a burst and as a fleet, memory per waiting request; tables"
 	@echo "make fmt        clang-format; fmt-check only looks"
 	@echo "make install    PREFIX=$(PREFIX) DESTDIR=; make uninstall"
 	@echo "make deb        a Debian package, in $(B)"

@@ -1,7 +1,8 @@
 """Fixtures of all tests that run the real program, and what they leave behind when one fails.
 
 Every test gets a rig of its own and so its own processes, ports and directory. When a test fails, the log of each
-process that took part is added to the report. No test can hang: an alarm ends it.
+process that took part is added to the report. No test can hang: an alarm ends it, after the seconds of its mark `longest`
+if it has one.
 """
 import signal
 
@@ -32,13 +33,14 @@ def origin(rig):
 
 
 def _too_long(_signal, _frame):
-    raise TimeoutError(f"the test took longer than {LONGEST_TEST_SECONDS} s")
+    raise TimeoutError("the test took too long")
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item):
+    own = item.get_closest_marker("longest")
     before = signal.signal(signal.SIGALRM, _too_long)
-    signal.alarm(LONGEST_TEST_SECONDS)
+    signal.alarm(own.args[0] if own else LONGEST_TEST_SECONDS)
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)

@@ -156,8 +156,9 @@ class Server(Redis):
 
 
 class Fleet:
-    def __init__(self, rig, rate, replicas=3, relays=False, shifted=False, redis=(), third_party=None, **policy):
-        self.rig, self.rate, self.policy = rig, Rate(rate), policy
+    def __init__(self, rig, rate, replicas=3, relays=False, shifted=False, redis=(), third_party=None, proxy=None,
+                 **policy):
+        self.rig, self.rate, self.policy, self.proxy = rig, Rate(rate), policy, proxy
         self.clock = ClockShift(rig.directory) if shifted else None
         self.third_party = third_party or rig.add(ThirdParty(rig.directory))
         self.redis = rig.add(Server(rig.directory / "redis", redis, self.clock)).start()
@@ -169,7 +170,7 @@ class Fleet:
     def settings(self, url, rate=None):
         policy = {"hosts": self.third_party.authority, "rate": rate or self.rate.text, "max_queue": "20000", "max_wait": "1d",
                   **self.policy}
-        return ini(redis={"url": url}, destinations={"t": policy}) + f"[admin]\nlisten = 127.0.0.1:{free_port()}\n"
+        return ini(self.proxy, redis={"url": url}, destinations={"t": policy}) + f"[admin]\nlisten = 127.0.0.1:{free_port()}\n"
 
     def add(self, rate=None, wait=True):
         """Another replica."""
@@ -180,7 +181,7 @@ class Fleet:
         sluice = self.rig.sluice(self.settings(url, rate))
         sluice.admin = re.search(r"\[admin\]\nlisten = (\S+)", sluice.config.read_text())[1]
         self.replicas.append(sluice)
-        if wait:
+        if wait and self.proxy is None:
             sluice.wait_event("redis_up")
         return sluice
 
@@ -303,10 +304,12 @@ class Machine:
         with open("/proc/stat", encoding="ascii") as stat:
             return int(stat.readline().split()[8]) * S // CLOCK_TICKS
 
+    def waited_share(self):
+        return (self._waited() - self.waited) / (now() - self.began)
+
     def excuse(self):
         """What kept the programs from running, or nothing. The bound, half a percent of the time, is a third of what strictness costs."""
-        elapsed = now() - self.began
-        waited, stolen = (self._waited() - self.waited) / elapsed, (self._stolen() - self.stolen) / elapsed
+        waited, stolen = self.waited_share(), (self._stolen() - self.stolen) / (now() - self.began)
         if waited < 0.005 and stolen < 0.005:
             return ""
         return f"waited for a processor {waited:.1%}, stolen {stolen:.1%} of the time"

@@ -9,6 +9,7 @@ def shares(arrivals, replicas):
     return [sum(a.path.startswith(f"/{number}/") for a in arrivals) for number in range(replicas)]
 
 
+@pytest.mark.longest(180)
 @pytest.mark.parametrize("rate, seconds, least", [("20/s", 60, 0.98), pytest.param("20/500ms", 5, 0.96, marks=pytest.mark.quick)])
 def test_three_replicas_with_full_queues_are_one_even_stream(rig, figures, rate, seconds, least):
     """And each has a third of it. A replica whose way to Redis was slow for a while holds two slots ahead and so has a larger part; that is
@@ -72,25 +73,28 @@ def test_a_thousand_a_second_in_batches(rig, figures, seconds):
 
 
 def test_one_a_second_for_three_replicas_goes_round(rig, figures):
+    """A slot that came too late for its replica is lost to it, so its share may be that much smaller."""
     fleet = Fleet(rig, "1/s")
     fleet.load(10)
     fleet.wait_arrivals(3)
     since = now()
     sleep_until(since + 45 * S)
-    parts = shares(fleet.arrivals(since), 3)
-    figures(most=fleet.strict(), of=1, shares=parts, gap_min_ms=smallest_gap(fleet.stamps()))
-    assert max(parts) - min(parts) <= 1
+    parts, late = shares(fleet.arrivals(since), 3), fleet.slots("late")
+    figures(most=fleet.strict(), of=1, shares=parts, gap_min_ms=smallest_gap(fleet.stamps()), late=late)
+    assert max(parts) - min(parts) <= 1 + late
 
 
-def test_twelve_replicas_share_ten_a_second_evenly(rig, figures):
-    fleet = Fleet(rig, "10/s", replicas=12)
+@pytest.mark.parametrize("feedback, most_calls", [("on", 3.5), ("off", 2.5)])
+def test_twelve_replicas_share_ten_a_second_evenly(rig, figures, feedback, most_calls):
+    """With feedback each asks once more before it uses a slot: another may have been told to stop meanwhile."""
+    fleet = Fleet(rig, "10/s", replicas=12, feedback=feedback)
     fleet.load(10)
     fleet.wait_arrivals(24)
     since, calls = now(), fleet.redis.calls()
-    sleep_until(since + 40 * S)
+    sleep_until(since + 36 * S)
     seconds, calls = (now() - since) / S, fleet.redis.calls() - calls
     arrivals = fleet.arrivals(since)
     per_request = (calls - 12 * seconds) / len(arrivals)  # each has one look a second free
     fairness = jain(shares(arrivals, 12))
     figures(most=fleet.strict(), of=10, jain=fairness, calls_per_request=per_request, gap_max_ms=max(gaps([a.at for a in arrivals])))
-    assert fairness >= 0.99 and per_request <= 2.5
+    assert fairness >= 0.99 and per_request <= most_calls
