@@ -234,9 +234,9 @@ static void answer(struct redis_asker *self, enum slots_outcome outcome, struct 
         it.spoilt = self->windows_count + self->spoilt;
     }
     self->windows_count = self->spoilt = 0;
+    self->base.flying += it.count; /* as the script counts them: the lease is renewed with that number */
     if (self->told_while_asking) {
         self->told_while_asking = false;
-        self->base.flying += it.count;
         redis_tell_flying(&self->base);
     }
     self->base.on_answer(self->base.arg, &self->base, &it);
@@ -667,7 +667,15 @@ static void redis_set_spec(struct asker *asker, const struct slots_spec *spec)
     self->grace_us = self->grace_us > late_us ? self->grace_us : late_us;
 }
 
-/* Slots that are being asked for may be granted: they count until it is known. */
+/* Slots that are being asked for may be granted, and granted ones may yet be used: they count until it is known. */
+static unsigned being_asked(const struct redis_asker *self)
+{
+    if (!self->ask_call.in_flight) {
+        return 0;
+    }
+    return self->asked.want > 0 ? self->asked.want : self->windows_count;
+}
+
 static void redis_tell_flying(struct asker *asker)
 {
     struct redis_asker *self = self_of(asker);
@@ -683,7 +691,7 @@ static void redis_tell_flying(struct asker *asker)
     if (keys_count == 0 || !self->redis->state.up) {
         return;
     }
-    snprintf(count, sizeof(count), "%u", asker->flying + (self->ask_call.in_flight ? self->asked.want : 0));
+    snprintf(count, sizeof(count), "%u", asker->flying + being_asked(self));
     snprintf(lease, sizeof(lease), "%" PRId64, self->spec.lease_us);
     self->told_while_asking = self->ask_call.in_flight;
     asker->calls++;

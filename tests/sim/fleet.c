@@ -6,10 +6,12 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define DESTINATION "api.example.com"
 #define WARM_UP_US (5 * CLOCK_SECOND_US)
 #define BACKLOG_AT_START 20
+#define ANSWER_TRAVELS_US CLOCK_MS_US
 enum { REPLICAS_MAX = 48 };
 
 struct replica {
@@ -17,8 +19,9 @@ struct replica {
     struct loop *loop;
     struct link *link;
     struct outbound *outbound;
-    struct policy *policy;
+    struct policy *policy, *route;
     TAILQ_HEAD(, guest) guests;
+    unsigned entered;
     bool is_dead;
 };
 
@@ -27,7 +30,8 @@ struct guest {
     struct waiter waiter;
     struct replica *replica;
     TAILQ_ENTRY(guest) link;
-    struct timer dialled, leaves;
+    bool is_of_route;
+    struct timer dialled, leaves, served;
 };
 
 struct planned {
@@ -45,8 +49,10 @@ struct fleet {
     struct server server;
     struct replica replicas[REPLICAS_MAX];
     unsigned replicas_count;
-    int64_t *arrivals;
-    size_t arrivals_count, arrivals_cap;
+    struct times {
+        int64_t *at;
+        size_t count, cap;
+    } arrivals, ends, of_route;
     double wait_us;
     uint64_t late, wasted;
     struct planned *planned;
@@ -54,13 +60,13 @@ struct fleet {
 
 /* ---- the third party ---- */
 
-static void arrived(struct fleet *fleet, int64_t at_us)
+static void note(struct times *times, int64_t at_us)
 {
-    if (fleet->arrivals_count == fleet->arrivals_cap) {
-        fleet->arrivals_cap = fleet->arrivals_cap > 0 ? fleet->arrivals_cap * 2 : 1024;
-        fleet->arrivals = mem_realloc(fleet->arrivals, fleet->arrivals_cap * sizeof(int64_t));
+    if (times->count == times->cap) {
+        times->cap = times->cap > 0 ? times->cap * 2 : 1024;
+        times->at = mem_realloc(times->at, times->cap * sizeof(int64_t));
     }
-    fleet->arrivals[fleet->arrivals_count++] = at_us;
+    times->at[times->count++] = at_us;
 }
 
 /* ---- callers ---- */
@@ -70,6 +76,7 @@ static void guest_free(struct guest *guest)
     TAILQ_REMOVE(&guest->replica->guests, guest, link);
     timer_clear(&guest->dialled);
     timer_clear(&guest->leaves);
+    timer_clear(&guest->served);
     mem_free(guest);
 }
 
@@ -93,15 +100,34 @@ static void on_near(struct waiter *waiter)
     timer_set(guest->replica->loop, &guest->dialled, mono_add(loop_now(guest->replica->loop), takes), on_dialled);
 }
 
+static void on_served(struct timer *timer, struct mono now)
+{
+    struct guest *guest = container_of(timer, struct guest, served);
+    (void)now;
+    bucket_finish(&guest->waiter, 0);
+    guest_free(guest);
+}
+
 static void on_release(struct waiter *waiter, struct mono now)
 {
     struct guest *guest = container_of(waiter, struct guest, waiter);
     struct fleet *fleet = guest->replica->fleet;
 
     fleet->wait_us += (double)mono_diff(now, waiter->enqueued);
-    arrived(fleet, world_now(fleet->world) +
-                       (int64_t)world_uniform(fleet->world, 0, (double)guest->replica->policy->path_jitter_us));
-    guest_free(guest);
+    int64_t travels = (int64_t)world_uniform(fleet->world, 0, (double)guest->replica->policy->path_jitter_us);
+    note(&fleet->arrivals, world_now(fleet->world) + travels);
+    if (guest->is_of_route) {
+        note(&fleet->of_route, world_now(fleet->world) + travels);
+    }
+    if (fleet->conf.service_us == 0) {
+        guest_free(guest);
+        return;
+    }
+    double longest = (double)fleet->conf.service_us;
+    int64_t takes = (int64_t)world_uniform(fleet->world, longest / 3, longest);
+    note(&fleet->ends, world_now(fleet->world) + travels + takes);
+    timer_clear(&guest->leaves);
+    timer_set(guest->replica->loop, &guest->served, mono_add(now, travels + takes + ANSWER_TRAVELS_US), on_served);
 }
 
 static void on_give_up(struct waiter *waiter, enum give_up why)
@@ -125,6 +151,13 @@ static struct bucket *bucket_of(struct replica *replica)
     return outbound_bucket(replica->outbound, replica->policy, DESTINATION);
 }
 
+static struct bucket *bucket_for(struct replica *replica, const struct guest *guest)
+{
+    struct bucket_id route = {.destination = DESTINATION, .part = "r=route", .parent = "", .again = true};
+
+    return guest->is_of_route ? outbound_part(replica->outbound, replica->route, &route) : bucket_of(replica);
+}
+
 static void guest_enters(void *arg)
 {
     struct replica *replica = arg;
@@ -134,8 +167,9 @@ static void guest_enters(void *arg)
 
     guest->replica = replica;
     guest->waiter.ops = &guest_ops;
+    guest->is_of_route = conf->route_count > 0 && replica->entered++ % 2 == 0;
     TAILQ_INSERT_TAIL(&replica->guests, guest, link);
-    if (bucket_enqueue(bucket_of(replica), &guest->waiter, replica->policy->max_wait_us, &forecast) != ENQUEUE_OK) {
+    if (bucket_enqueue(bucket_for(replica, guest), &guest->waiter, replica->policy->max_wait_us, &forecast) != ENQUEUE_OK) {
         guest_free(guest);
     } else if (conf->patience_us > 0) {
         double stays = world_exponential(replica->fleet->world, (double)conf->patience_us);
@@ -178,12 +212,31 @@ static struct policy *policy_of(const struct fleet_conf *conf)
     policy->strict = conf->is_gap ? STRICT_GAP : STRICT_WINDOW;
     policy->max_wait_us = conf->period_us * 30 > 30 * CLOCK_SECOND_US ? conf->period_us * 30 : 30 * CLOCK_SECOND_US;
     policy->on_redis_down = conf->mode;
+    policy->cost = policy->cost_most = 1;
+    policy->max_in_flight = conf->in_flight;
+    policy->lease_us = conf->lease_us;
+    if (conf->quotas_count > 0) {
+        policy->quotas = mem_alloc(conf->quotas_count * sizeof(conf->quotas[0]));
+        policy->quotas_count = conf->quotas_count;
+        memcpy(policy->quotas, conf->quotas, conf->quotas_count * sizeof(conf->quotas[0]));
+    }
     if (conf->permits > 0) {
         policy->on_redis_down = REDIS_DOWN_RESERVE;
         policy->outage_permits = conf->permits;
         policy->replicas_max = conf->replicas_max;
     }
     return policy;
+}
+
+static struct policy *route_of(const struct fleet_conf *conf, struct policy *parent)
+{
+    struct policy *route = policy_fixed(conf->route_count, conf->period_us);
+
+    route->max_wait_us = parent->max_wait_us;
+    route->cost = route->cost_most = 1;
+    route->lease_us = parent->lease_us;
+    route->parent = policy_get(parent);
+    return route;
 }
 
 static void add_replica(struct fleet *fleet)
@@ -202,6 +255,7 @@ static void add_replica(struct fleet *fleet)
     loop_set_lateness(replica->loop, conf->late_us, conf->stall_p, conf->stall_us);
     replica->link = link_virtual(replica->loop, &fleet->server, &conditions);
     replica->policy = policy_of(conf);
+    replica->route = conf->route_count > 0 ? route_of(conf, replica->policy) : NULL;
     replica->outbound = outbound_new(replica->loop, replica->link, "sluice", name);
     outbound_warm(replica->outbound, replica->policy, DESTINATION);
     link_start(replica->link);
@@ -233,6 +287,9 @@ static void kill_replica(struct replica *replica)
         guest_free(guest);
     }
     outbound_free(replica->outbound);
+    if (replica->route != NULL) {
+        policy_put(replica->route);
+    }
     policy_put(replica->policy);
     link_free(replica->link);
     loop_kill(replica->loop);
@@ -390,17 +447,70 @@ static int by_time(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void count_arrivals(const struct fleet *fleet, struct fleet_result *result)
+static unsigned most_in(const struct times *times, int64_t period_us)
 {
-    const int64_t *at = fleet->arrivals;
-    size_t oldest = 0, warm = 0;
+    size_t oldest = 0, most = 0;
 
-    result->least_gap_us = INT64_MAX;
-    for (size_t i = 0; i < fleet->arrivals_count; i++) {
-        while (at[i] - at[oldest] >= fleet->conf.period_us) {
+    for (size_t i = 0; i < times->count; i++) {
+        while (times->at[i] - times->at[oldest] >= period_us) {
             oldest++;
         }
-        result->most = i - oldest + 1 > result->most ? (unsigned)(i - oldest + 1) : result->most;
+        most = i - oldest + 1 > most ? i - oldest + 1 : most;
+    }
+    return (unsigned)most;
+}
+
+/* By the wall clock that Redis began with. */
+static unsigned most_in_calendar(const struct fleet *fleet, const struct quota_limit *quota)
+{
+    const struct times *times = &fleet->arrivals;
+    int64_t offset = SERVER_CLOCK_US + quota->offset_us, window = -1;
+    unsigned count = 0, most = 0;
+
+    for (size_t i = 0; i < times->count; i++) {
+        int64_t its = (times->at[i] + offset) / quota->period_us;
+        count = its == window ? count + 1 : 1;
+        window = its;
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
+static unsigned most_at_once(const struct times *begun, const struct times *ended)
+{
+    size_t most = 0, over = 0;
+
+    for (size_t i = 0; i < begun->count; i++) {
+        while (over < ended->count && ended->at[over] <= begun->at[i]) {
+            over++;
+        }
+        most = i + 1 - over > most ? i + 1 - over : most;
+    }
+    return (unsigned)most;
+}
+
+static void count_limits(struct fleet *fleet, struct fleet_result *result)
+{
+    const struct fleet_conf *conf = &fleet->conf;
+
+    for (unsigned i = 0; i < conf->quotas_count; i++) {
+        const struct quota_limit *quota = &conf->quotas[i];
+        result->most_of_quota[i] =
+            quota->aligned ? most_in_calendar(fleet, quota) : most_in(&fleet->arrivals, quota->period_us);
+    }
+    result->most_in_flight = conf->service_us > 0 ? most_at_once(&fleet->arrivals, &fleet->ends) : 0;
+    result->most_of_route = most_in(&fleet->of_route, conf->period_us);
+    result->of_route = (unsigned)fleet->of_route.count;
+}
+
+static void count_arrivals(const struct fleet *fleet, struct fleet_result *result)
+{
+    const int64_t *at = fleet->arrivals.at;
+    size_t warm = 0;
+
+    result->least_gap_us = INT64_MAX;
+    result->most = most_in(&fleet->arrivals, fleet->conf.period_us);
+    for (size_t i = 0; i < fleet->arrivals.count; i++) {
         if (i > 0 && at[i] - at[i - 1] < result->least_gap_us) {
             result->least_gap_us = at[i] - at[i - 1];
         }
@@ -410,19 +520,29 @@ static void count_arrivals(const struct fleet *fleet, struct fleet_result *resul
     result->used = (double)warm / (periods * (double)fleet->conf.count);
 }
 
+static void sort(struct times *times)
+{
+    if (times->count > 0) {
+        qsort(times->at, times->count, sizeof(int64_t), by_time);
+    }
+}
+
 struct fleet_result fleet_run(struct fleet *fleet)
 {
     struct fleet_result result = {0};
 
     world_run(fleet->world, fleet->conf.for_us);
-    qsort(fleet->arrivals, fleet->arrivals_count, sizeof(int64_t), by_time);
+    sort(&fleet->arrivals);
+    sort(&fleet->ends);
+    sort(&fleet->of_route);
     count_arrivals(fleet, &result);
+    count_limits(fleet, &result);
     for (unsigned i = 0; i < fleet->replicas_count; i++) {
         if (!fleet->replicas[i].is_dead) {
             outbound_each(fleet->replicas[i].outbound, count_windows, fleet);
         }
     }
-    result.released = fleet->arrivals_count;
+    result.released = fleet->arrivals.count;
     result.late = fleet->late;
     result.wasted = fleet->wasted;
     if (result.released > 0) {
@@ -454,6 +574,8 @@ void fleet_free(struct fleet *fleet)
     }
     server_fini(&fleet->server);
     world_free(fleet->world);
-    mem_free(fleet->arrivals);
+    mem_free(fleet->arrivals.at);
+    mem_free(fleet->ends.at);
+    mem_free(fleet->of_route.at);
     mem_free(fleet);
 }

@@ -19,6 +19,12 @@ struct fleet_conf {
     int64_t patience_us;               /* mean; 0 = callers never leave */
     int64_t permits, replicas_max;     /* on_redis_down = reserve */
     enum on_redis_down mode;
+    /* what limits beside the rate; 0 = nothing does */
+    struct quota_limit quotas[2];
+    unsigned quotas_count;
+    int64_t in_flight, lease_us;
+    int64_t service_us;  /* longest time from an arrival to the end of its answer */
+    int64_t route_count; /* every other caller is for a route, with so many in a period */
 };
 
 enum fault {
@@ -44,6 +50,7 @@ struct fleet_result {
     int64_t least_gap_us;
     double mean_wait_s, calls_per_release;
     uint64_t released, late, wasted;
+    unsigned most_of_quota[2], most_in_flight, most_of_route, of_route;
 };
 
 struct fleet;

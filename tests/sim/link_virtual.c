@@ -44,7 +44,7 @@ struct link {
 
 void server_init(struct server *server, struct world *world)
 {
-    *server = (struct server){.world = world, .redis = fake_redis_new(), .clock_us = INT64_C(1700000000000000)};
+    *server = (struct server){.world = world, .redis = fake_redis_new(), .clock_us = SERVER_CLOCK_US};
     server_start(server, NULL);
 }
 

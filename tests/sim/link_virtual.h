@@ -1,5 +1,6 @@
 #ifndef SLUICE_SIM_LINK_VIRTUAL_H
 #define SLUICE_SIM_LINK_VIRTUAL_H
+#define SERVER_CLOCK_US INT64_C(1700000000000000)
 /* Another implementation of redis/link.h: messages of one world to a fake server, over links that delay, lose and
  * break. */
 #include "fake_redis.h"

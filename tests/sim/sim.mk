@@ -16,20 +16,28 @@ $(B)/sim/sim: $(SIM_OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LUA51_LIBS) -lm
 
+# The same with other programs than sim.c: several limits at once.
+LIMITS_OBJ = $(filter-out $(B)/tests/sim/sim.o $(B)/tests/sim/chance.o,$(SIM_OBJ)) $(B)/tests/sim/limits.o
+$(B)/sim/limits: $(LIMITS_OBJ)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LUA51_LIBS) -lm
+
 # Two processes at a time.
 SIM_RUNS ?= 10000
 SIM_FIRST ?= 1
 random = seq 0 3 | xargs -P 2 -I@ sh -c '$(B)/sim/sim --runs $$(($(1) / 4)) --first $$(($(SIM_FIRST) + @ * $(1) / 4))'
 
-sim: $(B)/sim/sim
+sim: $(B)/sim/sim $(B)/sim/limits
 	@$(B)/sim/sim
+	@$(B)/sim/limits
 	@$(call random,$(SIM_RUNS))
 	@SIM_OBJ="$(SIM_OBJ)" CC="$(CC) $(CSTD) $(CFLAGS) $(CPPFLAGS)" LIBS="$(LUA51_LIBS) -lm" bash tests/sim/guards.sh $(B)
-sim-quick: $(B)/sim/sim
+sim-quick: $(B)/sim/sim $(B)/sim/limits
 	@$(B)/sim/sim
+	@$(B)/sim/limits
 	@$(call random,600)
 sim-long: $(B)/sim/sim
 	@$(MAKE) --no-print-directory sim SIM_RUNS=200000
 
--include $(SIM_OBJ:.o=.d)
+-include $(SIM_OBJ:.o=.d) $(B)/tests/sim/limits.d
 .PHONY: sim sim-quick sim-long
