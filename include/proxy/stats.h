@@ -35,6 +35,8 @@ void proxy_each_destination(const struct proxy *proxy, void (*each)(void *arg, c
  * that is. */
 int64_t proxy_each_busiest(const struct proxy *proxy, unsigned most,
                            void (*each)(void *arg, const char *name, uint64_t count), void *arg);
+/* NULL: none of that label. */
+const struct destination_stats *proxy_destination(const struct proxy *proxy, const char *label);
 /* Every verdict and class of status ("2xx", "none") there was, and how often. */
 void destination_each_verdict(const struct destination_stats *stats,
                               void (*each)(void *arg, const char *verdict, const char *class, uint64_t count),

@@ -310,6 +310,22 @@ def test_the_busiest_callers_are_named(rig, origin):
     assert admin.status()["busiest"]["callers"] == [{"name": "127.0.0.1", "requests": 3}]
 
 
+def test_everything_else_goes_on_while_thousands_of_destinations_are_told(rig):
+    admin = operated(rig, destinations={f"host{number}.example": {} for number in range(3000)})
+    for path in (b"/metrics", b"/status.json"):
+        with socket.create_connection(admin.address, 10) as sock:
+            sock.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+            assert admin.get("/healthz")[0] == 200
+            sock.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                sock.recv(1)  # its answer is not there yet, and nobody had to wait for it
+            sock.setblocking(True)
+            text = b""
+            while data := sock.recv(1 << 20):
+                text += data
+        assert text.count(b"host2999.example") >= 1 and text.count(b"host0.example") >= 1
+
+
 def test_two_admins_listen_at_once(rig):
     sluice = rig.sluice(ini() + "[admin]\nlisten = 127.0.0.1:0, [::1]:0\n")
     addresses = [event["address"] for event in sluice.wait_event("admin", 2)]
