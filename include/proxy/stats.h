@@ -26,6 +26,7 @@ struct destination_stats {
     uint64_t garbled;   /* fields about the rate that meant nothing */
     uint64_t retries;   /* requests sent again */
     int64_t in_flight;  /* requests with the third party */
+    int64_t connections; /* to the third party in use: of requests near their turn or under way, and of tunnels */
     int64_t tunnels;    /* open */
     int64_t held_bytes; /* in memory for those that wait */
 };

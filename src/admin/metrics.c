@@ -67,6 +67,10 @@ static int64_t in_flight(const struct row *row)
 {
     return row->traffic->in_flight;
 }
+static int64_t connections(const struct row *row)
+{
+    return row->traffic->connections;
+}
 static int64_t tunnels(const struct row *row)
 {
     return row->traffic->tunnels;
@@ -128,6 +132,8 @@ static const struct gauge {
     {"sluice_window_seconds", "gauge", "Length of the window.", OF_QUEUE, PROM_SECONDS, window_us},
     {"sluice_slot_interval_seconds", "gauge", "Space between two slots.", OF_QUEUE, PROM_SECONDS, interval_us},
     {"sluice_in_flight_requests", "gauge", "Requests with the third party.", OF_TRAFFIC, PROM_PLAIN, in_flight},
+    {"sluice_connections", "gauge", "Connections to the third party in use, of tunnels too.", OF_TRAFFIC, PROM_PLAIN,
+     connections},
     {"sluice_tunnels", "gauge", "Open tunnels.", OF_TRAFFIC, PROM_PLAIN, tunnels},
     {"sluice_turns_total", "counter", "Paced turns inside tunnels.", OF_TRAFFIC, PROM_PLAIN, turns},
     {"sluice_throttled_total", "counter", "Answers of the third party that said to slow down.", OF_TRAFFIC, PROM_PLAIN,

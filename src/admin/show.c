@@ -47,6 +47,7 @@ static void show_traffic(json_t *object, const struct destination_stats *traffic
 
     set(object, "held_bytes", traffic->held_bytes);
     set(object, "in_flight", traffic->in_flight);
+    set(object, "connections", traffic->connections);
     set(object, "tunnels", traffic->tunnels);
     set(object, "turns", (int64_t)traffic->turns);
     set(object, "throttled", (int64_t)traffic->throttled);
