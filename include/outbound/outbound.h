@@ -152,6 +152,8 @@ typedef void outbound_visit(void *arg, const struct bucket_stats *stats);
 void outbound_each(struct outbound *outbound, outbound_visit *each, void *arg);
 /* For every configured one, in the order of the file. */
 void outbound_each_kept(struct outbound *outbound, outbound_visit *each, void *arg);
+/* The configured one of that name. False: there is none. */
+bool outbound_look(const struct outbound *outbound, const char *name, struct bucket_stats *out) MUST_CHECK;
 /* For others, of hosts without a section, that have waiters or are paused: at most `most` of them, and however many there are, only some are
  * looked at. */
 void outbound_each_busy(struct outbound *outbound, unsigned most, outbound_visit *each, void *arg);

@@ -27,6 +27,7 @@ struct destination_stats {
     uint64_t retries;   /* requests sent again */
     uint64_t h2;        /* tunnels whose callers offered HTTP/2 and were let through */
     int64_t in_flight;  /* requests with the third party */
+    int64_t connections; /* to the third party in use: of requests near their turn or under way, and of tunnels */
     int64_t tunnels;    /* open */
     int64_t held_bytes; /* in memory for those that wait */
 };
@@ -36,6 +37,8 @@ void proxy_each_destination(const struct proxy *proxy, void (*each)(void *arg, c
  * that is. */
 int64_t proxy_each_busiest(const struct proxy *proxy, unsigned most,
                            void (*each)(void *arg, const char *name, uint64_t count), void *arg);
+/* NULL: none of that label. */
+const struct destination_stats *proxy_destination(const struct proxy *proxy, const char *label);
 /* Every verdict and class of status ("2xx", "none") there was, and how often. */
 void destination_each_verdict(const struct destination_stats *stats,
                               void (*each)(void *arg, const char *verdict, const char *class, uint64_t count),

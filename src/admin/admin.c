@@ -11,10 +11,9 @@
 #include "admin/answer.h"
 #include "admin/control.h"
 #include "admin/events.h"
-#include "admin/metrics.h"
+#include "admin/look.h"
 #include "admin/page.h"
 #include "admin/ready.h"
-#include "admin/show.h"
 #include "base/mem.h"
 
 #include <errno.h>
@@ -61,16 +60,12 @@ static void get_ready(struct admin *admin, struct evhttp_request *request)
 
 static void get_metrics(struct admin *admin, struct evhttp_request *request)
 {
-    struct buf text = {0};
-
-    metrics_write(admin, &text);
-    answer_bytes(request, 200, "text/plain; version=0.0.4; charset=utf-8", buf_ptr(&text), buf_len(&text));
-    buf_fini(&text);
+    look_answer(admin, request, LOOK_METRICS);
 }
 
 static void get_status(struct admin *admin, struct evhttp_request *request)
 {
-    answer_json(request, 200, show_status(admin, UINT32_MAX));
+    look_answer(admin, request, LOOK_STATUS);
 }
 
 static void get_events(struct admin *admin, struct evhttp_request *request)
@@ -259,6 +254,7 @@ struct admin *admin_new(const struct admin_sources *sources, struct err *err)
     admin->page_policy = page_policy();
     admin->http = make_http(admin);
     TAILQ_INIT(&admin->laters);
+    TAILQ_INIT(&admin->walks);
     events_start(admin);
     if (conf->token_file != NULL) {
         good = guard_read_tokens(conf->token_file, &admin->tokens, err);
@@ -289,6 +285,7 @@ void admin_free(struct admin *admin)
     evhttp_free(admin->http); /* ends the streams */
     events_stop(admin);
     control_stop(admin);
+    look_stop(admin);
     guard_free_tokens(&admin->tokens);
     mem_free(admin->page_policy);
     admin->magic = 0;

@@ -2,11 +2,13 @@
  * Server-sent events (HTML Living Standard, section 9.2). The first is the history, the others are what /status.json
  * says. A watcher that does not take what it is sent is skipped until it does.
  *
- * The status is put together once for all watchers, and only while there are any. It is bounded, so that a file with
- * thousands of destinations does not make slots late because somebody looks.
+ * The status is put together once for all watchers, a few destinations at a time, and only while there are any. It is
+ * bounded, and so is the history, so that a file with thousands of destinations does not make slots late because
+ * somebody looks.
  */
 #include "admin/events.h"
 
+#include "admin/look.h"
 #include "admin/show.h"
 #include "base/mem.h"
 
@@ -14,7 +16,7 @@
 #include <event2/bufferevent.h>
 #include <string.h>
 
-enum { STREAMS_MOST = 16, DESTINATIONS_SHOWN = 200, UNSENT_MOST_BYTES = 1 << 20 };
+enum { STREAMS_MOST = 16, DESTINATIONS_SHOWN = 200, HISTORIES_SHOWN = 100, UNSENT_MOST_BYTES = 1 << 20 };
 
 struct stream {
     TAILQ_ENTRY(stream) link;
@@ -35,7 +37,7 @@ static void closed(struct evhttp_connection *connection, void *arg)
     mem_free(stream);
 }
 
-static void send_event(struct stream *stream, const char *name, const char *data)
+static void send_event(struct stream *stream, const char *name, const char *data, size_t len)
 {
     struct evhttp_connection *connection = evhttp_request_get_connection(stream->request);
     struct bufferevent *bev = evhttp_connection_get_bufferevent(connection);
@@ -47,7 +49,7 @@ static void send_event(struct stream *stream, const char *name, const char *data
     chunk = evbuffer_new();
     must(chunk != NULL);
     evbuffer_add_printf(chunk, "event: %s\ndata: ", name);
-    evbuffer_add(chunk, data, strlen(data));
+    evbuffer_add(chunk, data, len);
     evbuffer_add(chunk, "\n\n", 2);
     evhttp_send_reply_chunk(stream->request, chunk);
     evbuffer_free(chunk);
@@ -68,19 +70,25 @@ static void sample(struct admin *admin)
                  unlisted->counts[TALLY_RELEASED]);
 }
 
+static void tell_all(struct admin *admin, const struct buf *status)
+{
+    struct stream *stream;
+
+    admin->is_telling = false;
+    TAILQ_FOREACH(stream, &admin->streams, link)
+    {
+        send_event(stream, "status", buf_ptr(status), buf_len(status));
+    }
+}
+
 static void tick_due(struct timer *timer, struct mono now)
 {
     struct admin *admin = container_of(timer, struct admin, tick);
-    struct stream *stream;
 
     sample(admin);
-    if (!TAILQ_EMPTY(&admin->streams)) {
-        char *status = show_text(show_status(admin, DESTINATIONS_SHOWN));
-        TAILQ_FOREACH(stream, &admin->streams, link)
-        {
-            send_event(stream, "status", status);
-        }
-        free(status);
+    if (!TAILQ_EMPTY(&admin->streams) && !admin->is_telling) {
+        admin->is_telling = true;
+        look_status(admin, DESTINATIONS_SHOWN, tell_all);
     }
     timer_set(admin->sources.loop, &admin->tick, mono_add(now, CLOCK_SECOND_US), tick_due);
 }
@@ -117,11 +125,12 @@ bool events_watch(struct admin *admin, struct evhttp_request *request)
     evhttp_connection_set_closecb(connection, closed, stream);
     evhttp_add_header(evhttp_request_get_output_headers(request), "Content-Type", "text/event-stream");
     evhttp_send_reply_start(request, 200, "OK");
-    char *history = show_text(history_json(admin->history));
-    send_event(stream, "history", history);
+    char *history = show_text(history_json(admin->history, HISTORIES_SHOWN));
+    send_event(stream, "history", history, strlen(history));
     free(history);
-    char *status = show_text(show_status(admin, DESTINATIONS_SHOWN));
-    send_event(stream, "status", status);
-    free(status);
+    if (!admin->is_telling) {
+        admin->is_telling = true;
+        look_status(admin, DESTINATIONS_SHOWN, tell_all);
+    }
     return true;
 }

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/must.h"
 
+#include <stdbool.h>
 #include <string.h>
 #include <uthash.h>
 
@@ -82,11 +83,25 @@ static json_t *series(const struct history *history, const uint32_t *ring)
     return array;
 }
 
-json_t *history_json(const struct history *history)
+static bool is_empty(const struct track *track)
+{
+    uint32_t any = 0;
+
+    for (unsigned i = 0; i < HISTORY_SECONDS; i++) {
+        any |= track->came[i] | track->left[i];
+    }
+    return any == 0;
+}
+
+json_t *history_json(const struct history *history, unsigned most)
 {
     json_t *all = json_object();
 
-    for (const struct track *track = history->by_name; track != NULL; track = track->hh.next) {
+    for (const struct track *track = history->by_name; track != NULL && most > 0; track = track->hh.next) {
+        if (is_empty(track)) {
+            continue;
+        }
+        most--;
         json_object_set_new(
             all, track->name,
             json_pack("{s:o, s:o}", "arrived", series(history, track->came), "released", series(history, track->left)));

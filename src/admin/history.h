@@ -13,7 +13,7 @@ void history_free(struct history *history);
 /* Once a second: begins the next second, and then takes in each destination's counters. */
 void history_turn(struct history *history);
 void history_take(struct history *history, const char *name, uint64_t arrived, uint64_t released);
-/* {"NAME": {"arrived": [oldest, ...], "released": [...]}, ...} */
-json_t *history_json(const struct history *history);
+/* {"NAME": {"arrived": [oldest, ...], "released": [...]}, ...}: at most `most` of those of which there is anything to tell. */
+json_t *history_json(const struct history *history, unsigned most);
 
 #endif

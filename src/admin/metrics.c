@@ -1,6 +1,6 @@
 /*
- * What Prometheus reads. Samples of one name must stand together, so the outer loop is over names, the inner one over
- * destinations; most names are one line of a table here.
+ * What Prometheus reads. Samples of one name must stand together, destinations come a few at a time (rows.c): so each
+ * name has a buffer of its own until the end. Most names are one line of a table here.
  *
  * That pacing works is shown by three of them: sluice_window_releases_max never above sluice_window_limit, the
  * lateness of releases, and slots that were late or wasted.
@@ -11,6 +11,7 @@
 #include "admin/ready.h"
 #include "admin/rows.h"
 #include "admin/self.h"
+#include "base/mem.h"
 
 /* ---- of each destination: one number ---- */
 
@@ -70,6 +71,10 @@ static int64_t in_flight(const struct row *row)
 {
     return row->traffic->in_flight;
 }
+static int64_t connections(const struct row *row)
+{
+    return row->traffic->connections;
+}
 static int64_t tunnels(const struct row *row)
 {
     return row->traffic->tunnels;
@@ -126,8 +131,8 @@ static const struct gauge {
      PROM_SECONDS, expected_wait_us},
     {"sluice_pause_remaining_seconds", "gauge", "Time until a pause is over, 0 without one.", OF_ONE_QUEUE,
      PROM_SECONDS, paused_us},
-    {"sluice_pauses_total", "counter", "Pauses that began here, or were made longer, by an operator or the third party.", OF_QUEUE,
-     PROM_PLAIN, pauses},
+    {"sluice_pauses_total", "counter",
+     "Pauses that began here, or were made longer, by an operator or the third party.", OF_QUEUE, PROM_PLAIN, pauses},
     {"sluice_window_releases_max", "gauge", "Most releases of this process in any window so far.", OF_QUEUE, PROM_PLAIN,
      most_in_window},
     {"sluice_window_limit", "gauge", "Releases that the rate allows in a window, over all replicas.", OF_QUEUE,
@@ -138,6 +143,8 @@ static const struct gauge {
      "Times that another replica was found to have other limits: give all the same settings.", OF_ONE_QUEUE, PROM_PLAIN,
      limits_differ},
     {"sluice_in_flight_requests", "gauge", "Requests with the third party.", OF_TRAFFIC, PROM_PLAIN, in_flight},
+    {"sluice_connections", "gauge", "Connections to the third party in use, of tunnels too.", OF_TRAFFIC, PROM_PLAIN,
+     connections},
     {"sluice_tunnels", "gauge", "Open tunnels.", OF_TRAFFIC, PROM_PLAIN, tunnels},
     {"sluice_turns_total", "counter", "Paced turns inside tunnels.", OF_TRAFFIC, PROM_PLAIN, turns},
     {"sluice_throttled_total", "counter", "Answers of the third party that said to slow down.", OF_TRAFFIC, PROM_PLAIN,
@@ -154,22 +161,26 @@ static const struct gauge {
     {"sluice_response_bytes_total", "counter", "Bytes sent to callers.", OF_TRAFFIC, PROM_PLAIN, bytes_out},
 };
 
+enum { GAUGES = sizeof(gauges) / sizeof(gauges[0]) };
+
+/* Samples of one name stand together: each has a buffer of its own until the end. */
+struct metrics {
+    struct buf info, requests, slots, unserved, waits, answers, lateness;
+    struct buf gauges[GAUGES];
+};
+
 static bool is_of(const struct row *row, enum of of)
 {
     return of == OF_TRAFFIC ? row->traffic != NULL : row->is_queue && (of == OF_QUEUE || !row->is_sum);
 }
 
-static void write_gauges(const struct rows *rows, struct buf *out)
+static void add_gauges(struct metrics *metrics, const struct row *row)
 {
-    for (size_t g = 0; g < sizeof(gauges) / sizeof(gauges[0]); g++) {
-        const struct gauge *gauge = &gauges[g];
-        prom_family(out, gauge->name, gauge->type, gauge->help);
-        for (unsigned i = 0; i < rows->count; i++) {
-            const struct row *row = &rows->at[i];
-            if (is_of(row, gauge->of)) {
-                prom_sample(out, gauge->name, &(struct prom_labels){{{"destination", row->name}}}, gauge->unit,
-                            gauge->value(row));
-            }
+    struct prom_labels labels = {{{"destination", row->name}}};
+
+    for (size_t g = 0; g < GAUGES; g++) {
+        if (is_of(row, gauges[g].of)) {
+            prom_sample(&metrics->gauges[g], gauges[g].name, &labels, gauges[g].unit, gauges[g].value(row));
         }
     }
 }
@@ -189,16 +200,6 @@ static void write_verdict(void *arg, const char *verdict, const char *class, uin
     prom_sample(sink->out, "sluice_requests_total", &labels, PROM_PLAIN, (int64_t)count);
 }
 
-static void write_verdicts(const struct rows *rows, struct buf *out)
-{
-    prom_family(out, "sluice_requests_total", "counter",
-                "Requests that are over, by what became of them and their status.");
-    for (unsigned i = 0; i < rows->count; i++) {
-        struct verdict_sink sink = {out, rows->at[i].name};
-        destination_each_verdict(rows->at[i].traffic, write_verdict, &sink);
-    }
-}
-
 static const struct {
     enum tally_kind kind;
     const char *word;
@@ -206,99 +207,91 @@ static const struct {
                   {TALLY_RETURNED, "returned"},
                   {TALLY_LATE, "late"},
                   {TALLY_WASTED, "wasted"}},
-  left_words[] = {{TALLY_REFUSED, "refused"}, {TALLY_CANCELLED, "cancelled"}, {TALLY_GAVE_UP, "gave_up"}, {TALLY_PURGED, "purged"}};
+  left_words[] = {
+      {TALLY_REFUSED, "refused"}, {TALLY_CANCELLED, "cancelled"}, {TALLY_GAVE_UP, "gave_up"}, {TALLY_PURGED, "purged"}};
+
+static void add_counts(struct metrics *metrics, const struct row *row)
+{
+    const uint64_t *counts = row->queue.tally->counts;
+
+    for (size_t w = 0; w < sizeof(slot_words) / sizeof(slot_words[0]); w++) {
+        struct prom_labels labels = {{{"destination", row->name}, {"outcome", slot_words[w].word}}};
+        prom_sample(&metrics->slots, "sluice_slots_total", &labels, PROM_PLAIN, (int64_t)counts[slot_words[w].kind]);
+    }
+    for (size_t w = 0; w < sizeof(left_words) / sizeof(left_words[0]); w++) {
+        struct prom_labels labels = {{{"destination", row->name}, {"reason", left_words[w].word}}};
+        prom_sample(&metrics->unserved, "sluice_unserved_total", &labels, PROM_PLAIN,
+                    (int64_t)counts[left_words[w].kind]);
+    }
+}
 
 /* What of it takes slots. Plain http is metered by requests everywhere. */
-static void write_info(const struct admin *admin, const struct rows *rows, struct buf *out)
+static void add_info(struct metrics *metrics, const struct row *row)
 {
     static const char *const words[] = {
         [HTTPS_TUNNEL] = "tunnel", [HTTPS_ORIGINATE] = "originate", [HTTPS_INTERCEPT] = "intercept"};
-    bool pass = admin->sources.conf->proxy.unlisted == UNLISTED_PASS;
+    const struct policy *policy = row->queue.policy;
+    const char *metered = policy->https == HTTPS_TUNNEL ? "turns" : "requests";
+    struct prom_labels labels = {{{"destination", row->name},
+                                  {"https", words[policy->https]},
+                                  {"metered", row->is_unpaced ? "no" : metered},
+                                  {"tunnel_h2", policy->tunnel_h2 == TUNNEL_H2_REFUSE ? "refuse" : "count"}}};
 
-    prom_family(
-        out, "sluice_destination_info", "gauge",
-        "1, with what of its HTTPS takes slots as labels; tunnel_h2 is \"count\" where HTTP/2 may exceed the rate.");
-    for (unsigned i = 0; i < rows->count; i++) {
-        const struct row *row = &rows->at[i];
-        if (!row->is_queue) {
-            continue;
-        }
-        const struct policy *policy = row->queue.policy;
-        const char *metered = policy->https == HTTPS_TUNNEL ? "turns" : "requests";
-        struct prom_labels labels = {{{"destination", row->name},
-                                      {"https", words[policy->https]},
-                                      {"metered", row->is_sum && pass ? "no" : metered},
-                                      {"tunnel_h2", policy->tunnel_h2 == TUNNEL_H2_REFUSE ? "refuse" : "count"}}};
-        prom_sample(out, "sluice_destination_info", &labels, PROM_PLAIN, 1);
+    prom_sample(&metrics->info, "sluice_destination_info", &labels, PROM_PLAIN, 1);
+}
+
+void metrics_row(void *arg, const struct row *row)
+{
+    struct metrics *metrics = arg;
+    struct prom_labels labels = {{{"destination", row->name}}};
+    struct verdict_sink sink = {&metrics->requests, row->name};
+
+    if (row->traffic == NULL) {
+        return; /* a host or a key: never a label */
+    }
+    destination_each_verdict(row->traffic, write_verdict, &sink);
+    add_gauges(metrics, row);
+    if (row->is_queue) {
+        add_info(metrics, row);
+        add_counts(metrics, row);
+        prom_histogram(&metrics->waits, "sluice_wait_seconds", &labels, &row->traffic->wait);
+        prom_histogram(&metrics->answers, "sluice_upstream_seconds", &labels, &row->traffic->upstream);
+        prom_histogram(&metrics->lateness, "sluice_release_lateness_seconds", &labels, &row->queue.tally->lateness);
     }
 }
 
-static void write_slots(const struct rows *rows, struct buf *out)
+static void take_family(struct buf *out, const char *name, const char *type, const char *help, struct buf *samples)
 {
-    prom_family(out, "sluice_slots_total", "counter",
+    prom_family(out, name, type, help);
+    if (buf_len(samples) > 0) {
+        buf_add(out, buf_ptr(samples), buf_len(samples));
+    }
+    buf_fini(samples);
+}
+
+static void write_destinations(struct metrics *metrics, struct buf *out)
+{
+    take_family(out, "sluice_destination_info", "gauge",
+                "1, with what of its HTTPS takes slots as labels; tunnel_h2 is \"count\" where HTTP/2 may exceed the rate.",
+                &metrics->info);
+    take_family(out, "sluice_requests_total", "counter",
+                "Requests that are over, by what became of them and their status.", &metrics->requests);
+    for (size_t g = 0; g < GAUGES; g++) {
+        take_family(out, gauges[g].name, gauges[g].type, gauges[g].help, &metrics->gauges[g]);
+    }
+    take_family(out, "sluice_slots_total", "counter",
                 "Slots: used; of those returned, nothing could be sent; late, passed while somebody waited; wasted, "
-                "nobody was left.");
-    for (unsigned i = 0; i < rows->count; i++) {
-        const struct row *row = &rows->at[i];
-        for (size_t w = 0; row->is_queue && w < sizeof(slot_words) / sizeof(slot_words[0]); w++) {
-            struct prom_labels labels = {{{"destination", row->name}, {"outcome", slot_words[w].word}}};
-            prom_sample(out, "sluice_slots_total", &labels, PROM_PLAIN,
-                        (int64_t)row->queue.tally->counts[slot_words[w].kind]);
-        }
-    }
-}
-
-static void write_left(const struct rows *rows, struct buf *out)
-{
-    prom_family(out, "sluice_unserved_total", "counter",
-                "Requests and turns that got no slot: refused, cancelled by the caller, given up, or purged by an operator.");
-    for (unsigned i = 0; i < rows->count; i++) {
-        const struct row *row = &rows->at[i];
-        for (size_t w = 0; row->is_queue && w < sizeof(left_words) / sizeof(left_words[0]); w++) {
-            struct prom_labels labels = {{{"destination", row->name}, {"reason", left_words[w].word}}};
-            prom_sample(out, "sluice_unserved_total", &labels, PROM_PLAIN,
-                        (int64_t)row->queue.tally->counts[left_words[w].kind]);
-        }
-    }
-}
-
-static void write_histograms(const struct rows *rows, const char *name, const char *help,
-                             const struct histogram *(*of)(const struct row *), struct buf *out)
-{
-    prom_family(out, name, "histogram", help);
-    for (unsigned i = 0; i < rows->count; i++) {
-        const struct row *row = &rows->at[i];
-        if (row->is_queue) {
-            prom_histogram(out, name, &(struct prom_labels){{{"destination", row->name}}}, of(row));
-        }
-    }
-}
-
-static const struct histogram *waits_of(const struct row *row)
-{
-    return &row->traffic->wait;
-}
-static const struct histogram *answers_of(const struct row *row)
-{
-    return &row->traffic->upstream;
-}
-static const struct histogram *lateness_of(const struct row *row)
-{
-    return &row->queue.tally->lateness;
-}
-
-static void write_destinations(const struct admin *admin, const struct rows *rows, struct buf *out)
-{
-    write_info(admin, rows, out);
-    write_verdicts(rows, out);
-    write_gauges(rows, out);
-    write_slots(rows, out);
-    write_left(rows, out);
-    write_histograms(rows, "sluice_wait_seconds", "From arrival to the slot.", waits_of, out);
-    write_histograms(rows, "sluice_upstream_seconds", "From the slot to the first byte of the answer.", answers_of,
-                     out);
-    write_histograms(rows, "sluice_release_lateness_seconds",
-                     "How long after the beginning of its slot a request left.", lateness_of, out);
+                "nobody was left.",
+                &metrics->slots);
+    take_family(
+        out, "sluice_unserved_total", "counter",
+        "Requests and turns that got no slot: refused, cancelled by the caller, given up, or purged by an operator.",
+        &metrics->unserved);
+    take_family(out, "sluice_wait_seconds", "histogram", "From arrival to the slot.", &metrics->waits);
+    take_family(out, "sluice_upstream_seconds", "histogram", "From the slot to the first byte of the answer.",
+                &metrics->answers);
+    take_family(out, "sluice_release_lateness_seconds", "histogram",
+                "How long after the beginning of its slot a request left.", &metrics->lateness);
 }
 
 /* ---- of the process ---- */
@@ -358,7 +351,8 @@ static void write_fleet(const struct admin *admin, struct buf *out)
 
     fleet_stats(admin->sources.fleet, &stats);
     fleet_each_order(admin->sources.fleet, count_order, orders);
-    write_one(out, "sluice_replicas", "gauge", PROM_PLAIN, stats.replicas, "Replicas alive as Redis knows, 0 when nobody knows.");
+    write_one(out, "sluice_replicas", "gauge", PROM_PLAIN, stats.replicas,
+              "Replicas alive as Redis knows, 0 when nobody knows.");
     prom_family(out, "sluice_orders", "gauge", "Pauses and rates in force by an operator's order.");
     prom_sample(out, "sluice_orders", &(struct prom_labels){{{"verb", "pause"}}}, PROM_PLAIN, orders[0]);
     prom_sample(out, "sluice_orders", &(struct prom_labels){{{"verb", "rate"}}}, PROM_PLAIN, orders[1]);
@@ -423,17 +417,32 @@ static void write_process(const struct admin *admin, struct buf *out)
               "When it began, since 1970.");
 }
 
-void metrics_write(const struct admin *admin, struct buf *out)
+struct metrics *metrics_new(void)
 {
-    struct rows rows;
+    return mem_zalloc(sizeof(struct metrics));
+}
 
-    rows_collect(admin, &rows);
-    write_destinations(admin, &rows, out);
-    rows_fini(&rows);
+void metrics_write(struct metrics *metrics, const struct admin *admin, struct buf *out)
+{
+    write_destinations(metrics, out);
     write_proxy(admin, out);
     write_connections(admin, out);
     write_fleet(admin, out);
     write_redis(admin, out);
     write_admissions(admin, out);
     write_process(admin, out);
+}
+
+void metrics_free(struct metrics *metrics)
+{
+    struct buf *const families[] = {&metrics->info,  &metrics->requests, &metrics->slots, &metrics->unserved,
+                                    &metrics->waits,    &metrics->answers, &metrics->lateness};
+
+    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+        buf_fini(families[i]);
+    }
+    for (size_t g = 0; g < GAUGES; g++) {
+        buf_fini(&metrics->gauges[g]);
+    }
+    mem_free(metrics);
 }

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { BUSY_SHOWN = 50, BUSIEST_SHOWN = 10 };
+enum { BUSIEST_SHOWN = 10 };
 
 static void set(json_t *object, const char *name, int64_t value)
 {
@@ -47,6 +47,7 @@ static void show_traffic(json_t *object, const struct destination_stats *traffic
 
     set(object, "held_bytes", traffic->held_bytes);
     set(object, "in_flight", traffic->in_flight);
+    set(object, "connections", traffic->connections);
     set(object, "tunnels", traffic->tunnels);
     set(object, "turns", (int64_t)traffic->turns);
     set(object, "throttled", (int64_t)traffic->throttled);
@@ -109,18 +110,18 @@ static void show_queue(json_t *object, const struct row *row)
     }
 }
 
-static json_t *show_row(const struct row *row)
+static json_t *row_json(const struct row *row)
 {
     json_t *object = json_object();
 
     set_text(object, "name", row->name);
     /* what can be paused is one queue; the other kinds are sums */
     set_text(object, "kind",
-             !row->is_queue         ? "nowhere"
-             : row->is_sum          ? "unlisted"
-             : row->traffic != NULL ? "configured"
+             !row->is_queue                                   ? "nowhere"
+             : row->is_sum                                    ? "unlisted"
+             : row->traffic != NULL                           ? "configured"
              : strcmp(row->name, row->queue.destination) != 0 ? "part"
-                                    : "host");
+                                                              : "host");
     if (row->traffic != NULL) {
         show_traffic(object, row->traffic);
     }
@@ -129,20 +130,6 @@ static json_t *show_row(const struct row *row)
         show_queue(object, row);
     }
     return object;
-}
-
-static json_t *show_rows(const struct admin *admin, unsigned most)
-{
-    json_t *array = json_array();
-    struct rows rows;
-
-    rows_collect(admin, &rows);
-    rows_add_busy(admin, &rows, BUSY_SHOWN);
-    for (unsigned i = 0; i < rows.count && i < most; i++) {
-        json_array_append_new(array, show_row(&rows.at[i]));
-    }
-    rows_fini(&rows);
-    return array;
 }
 
 static void add_reason(void *arg, const char *reason)
@@ -275,7 +262,7 @@ static json_t *show_process(const struct admin *admin)
     return process;
 }
 
-json_t *show_status(const struct admin *admin, unsigned most)
+static json_t *show_head(const struct admin *admin)
 {
     static const char *const levels[] = {
         [LOG_DEBUG] = "debug", [LOG_INFO] = "info", [LOG_WARN] = "warn", [LOG_ERROR] = "error"};
@@ -292,8 +279,31 @@ json_t *show_status(const struct admin *admin, unsigned most)
     json_object_set_new(status, "process", show_process(admin));
     set_text(status, "log_level", levels[admin->level]);
     set(status, "log_lines_dropped", (int64_t)log_dropped());
-    json_object_set_new(status, "destinations", show_rows(admin, most));
     return status;
+}
+
+void show_row(void *arg, const struct row *row)
+{
+    struct buf *rows = arg;
+    char *text = show_text(row_json(row));
+
+    buf_add_str(rows, buf_len(rows) > 0 ? "," : "");
+    buf_add_str(rows, text);
+    free(text);
+}
+
+void show_status(const struct admin *admin, struct buf *rows, struct buf *out)
+{
+    char *head = show_text(show_head(admin));
+
+    buf_add(out, head, strlen(head) - 1); /* but for the brace that closes it */
+    free(head);
+    buf_add_str(out, ",\"destinations\":[");
+    if (buf_len(rows) > 0) {
+        buf_add(out, buf_ptr(rows), buf_len(rows));
+    }
+    buf_add_str(out, "]}");
+    buf_fini(rows);
 }
 
 char *show_text(json_t *json)

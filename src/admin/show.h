@@ -1,12 +1,14 @@
 #ifndef SLUICE_ADMIN_SHOW_H
 #define SLUICE_ADMIN_SHOW_H
-#include "admin/state.h"
+#include "admin/rows.h"
 
 #include <jansson.h>
 
-/* Everything that the page shows, the destinations at most `most` of them. */
-json_t *show_status(const struct admin *admin, unsigned most);
-/* As text, to be freed with free(). */
+/* A destination, or a queue, into a buffer of all of them. */
+void show_row(void *rows, const struct row *row);
+/* Everything that the page shows, as JSON; takes what is in `rows`. */
+void show_status(const struct admin *admin, struct buf *rows, struct buf *out);
+/* As text, to be freed with free(). Takes over the reference. */
 char *show_text(json_t *json);
 
 #endif

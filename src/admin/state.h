@@ -11,6 +11,7 @@
 
 struct later;
 struct stream;
+struct walk;
 
 struct admin {
     uint32_t magic;
@@ -26,6 +27,8 @@ struct admin {
     TAILQ_HEAD(, stream) streams;
     unsigned streams_count;
     struct timer drain; /* while the answer to its verb leaves */
+    TAILQ_HEAD(, walk) walks;
+    bool is_telling; /* a status for the streams is being put together */
     TAILQ_HEAD(, later) laters; /* answers still to come */
 };
 

@@ -465,6 +465,18 @@ void outbound_each_kept(struct outbound *outbound, outbound_visit *each, void *a
     }
 }
 
+bool outbound_look(const struct outbound *outbound, const char *name, struct bucket_stats *out)
+{
+    must_be(outbound, OUTBOUND_MAGIC);
+    const struct bucket *bucket = find(outbound, name);
+
+    if (bucket == NULL || !bucket->is_kept) {
+        return false;
+    }
+    bucket_stats(bucket, out);
+    return true;
+}
+
 void outbound_each_busy(struct outbound *outbound, unsigned most, outbound_visit *each, void *arg)
 {
     must_be(outbound, OUTBOUND_MAGIC);

@@ -76,6 +76,14 @@ void counters_each(const struct counters *counters, void (*each)(void *arg, cons
     }
 }
 
+const struct destination_stats *counters_look(const struct counters *counters, const char *label)
+{
+    const struct counts *counts;
+
+    HASH_FIND_STR(counters->by_label, label, counts);
+    return counts != NULL ? &counts->stats : NULL;
+}
+
 struct busiest *counters_busiest(struct counters *counters)
 {
     return &counters->busiest;

@@ -23,6 +23,8 @@ void counters_free(struct counters *counters);
 struct counts *counters_of(struct counters *counters, const struct policy *policy);
 void counters_each(const struct counters *counters, void (*each)(void *arg, const struct destination_stats *stats),
                    void *arg);
+/* NULL: none of that label. */
+const struct destination_stats *counters_look(const struct counters *counters, const char *label);
 struct busiest *counters_busiest(struct counters *counters);
 void counts_ended(struct counts *counts, enum verdict verdict, unsigned status);
 

@@ -41,6 +41,7 @@ static void drop_upstream(struct exchange *e, bool reset)
     if (e->upstream != NULL) {
         upstream_close(e->upstream, reset);
         e->upstream = NULL;
+        e->counts->stats.connections--;
     }
 }
 
@@ -180,6 +181,7 @@ static void acquired(struct acquire *a, struct upstream *upstream)
     must(e->upstream == NULL);
     e->acquiring = false;
     e->upstream = upstream;
+    e->counts->stats.connections++;
     if (e->state == EXCHANGE_DIAL) {
         go(e, loop_now(e->env->loop));
         return;
@@ -405,6 +407,7 @@ static void give_upstream_back(struct exchange *e)
         upstream_close(e->upstream, false);
     }
     e->upstream = NULL;
+    e->counts->stats.connections--;
 }
 
 /* To the head of the queue: a slot of its own for each attempt. */

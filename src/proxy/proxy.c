@@ -308,6 +308,12 @@ int64_t proxy_each_busiest(const struct proxy *p, unsigned most, void (*each)(vo
     return busiest_each(counters_busiest(p->env.counters), loop_now(p->env.loop), most, each, arg);
 }
 
+const struct destination_stats *proxy_destination(const struct proxy *p, const char *label)
+{
+    must_be(p, PROXY_MAGIC);
+    return counters_look(p->env.counters, label);
+}
+
 void proxy_each_destination(const struct proxy *p, void (*each)(void *arg, const struct destination_stats *stats), void *arg)
 {
     must_be(p, PROXY_MAGIC);

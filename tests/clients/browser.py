@@ -76,9 +76,9 @@ class Browser:
         return answer["result"].get("value")
 
     def wait(self, expression):
-        """Until the expression is true; its value."""
+        """Until the expression is true; its value. What it looks at may not be there yet."""
         end = time.monotonic() + PATIENCE_SECONDS
-        while not (value := self.look(f"document.body && ({expression})")):
+        while not (value := self.look(f"(() => {{ try {{ return {expression}; }} catch (_) {{ return false; }} }})()")):
             assert time.monotonic() < end, f"{expression} did not come true; the page says:\n{self.look('document.body.innerText')}"
             time.sleep(0.05)
         return value

@@ -8,6 +8,7 @@ import time
 
 import pytest
 from oncall import Admin, api, ask_away, operated
+from origin import ok, reply
 from rig import eventually, free_port, ini, with_file
 
 SLOW = {"rate": "1/2s", "max_wait": "100s"}
@@ -65,6 +66,29 @@ def test_metrics_are_what_prometheus_expects(rig, origin):
         pytest.skip("promtool is missing: apt-get install prometheus")
     checked = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True, check=False)
     assert checked.returncode == 0 and checked.stdout + checked.stderr == "", checked.stderr
+
+
+def test_connections_in_use_are_counted_and_none_is_left_when_all_is_over(rig, origin):
+    gate = origin.gate()
+
+    def wait(peer, request):
+        peer.read_body(request)
+        gate.wait(30)
+        peer.send(ok())
+
+    url = origin.on("/held", wait)
+    origin.on("/dies", reply(b"", close=True))
+    admin = operated(rig, destinations=api(origin, rate="100/s"))
+    threads, _ = ask_away(admin.sluice, url, 3)
+    admin.when("api", lambda row: row["connections"] == 3 and row["in_flight"] == 3)
+    assert admin.metric('sluice_connections{destination="api"}') == 3
+    gate.set()
+    for thread in threads:
+        thread.join(10)
+    assert admin.sluice.get(origin.url("/dies")).status == 502
+    for _ in range(3):
+        assert admin.sluice.get(origin.url("/")).status == 200
+    admin.when("api", lambda row: row["connections"] == 0 and row["in_flight"] == 0)
 
 
 def test_hosts_and_keys_never_become_labels(rig, origin):
@@ -308,6 +332,22 @@ def test_the_busiest_callers_are_named(rig, origin):
     for _ in range(3):
         admin.sluice.get(origin.url("/"))
     assert admin.status()["busiest"]["callers"] == [{"name": "127.0.0.1", "requests": 3}]
+
+
+def test_everything_else_goes_on_while_thousands_of_destinations_are_told(rig):
+    admin = operated(rig, destinations={f"host{number}.example": {} for number in range(3000)})
+    for path in (b"/metrics", b"/status.json"):
+        with socket.create_connection(admin.address, 10) as sock:
+            sock.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+            assert admin.get("/healthz")[0] == 200
+            sock.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                sock.recv(1)  # its answer is not there yet, and nobody had to wait for it
+            sock.setblocking(True)
+            text = b""
+            while data := sock.recv(1 << 20):
+                text += data
+        assert text.count(b"host2999.example") >= 1 and text.count(b"host0.example") >= 1
 
 
 def test_two_admins_listen_at_once(rig):

@@ -20,7 +20,7 @@ static void teardown(void)
 /* So many seconds ago: what came and what left; and that there are so many seconds. */
 static void expect(const char *name, size_t seconds, size_t ago, int64_t came, int64_t left)
 {
-    json_t *all = history_json(history);
+    json_t *all = history_json(history, 10);
     const json_t *one = json_object_get(all, name);
     const json_t *arrived = json_object_get(one, "arrived"), *released = json_object_get(one, "released");
 
@@ -80,6 +80,23 @@ START_TEST(a_second_in_which_one_was_not_looked_at_is_empty)
 }
 END_TEST
 
+START_TEST(of_what_did_nothing_and_beyond_what_was_asked_for_nothing_is_told)
+{
+    history_turn(history);
+    history_take(history, "a", 1, 0);
+    history_take(history, "idle", 0, 0);
+    history_take(history, "b", 0, 0);
+    history_turn(history);
+    history_take(history, "b", 1, 1);
+    json_t *all = history_json(history, 10), *one = history_json(history, 1);
+    ck_assert_uint_eq(json_object_size(all), 2);
+    ck_assert_ptr_null(json_object_get(all, "idle"));
+    ck_assert_uint_eq(json_object_size(one), 1);
+    json_decref(all);
+    json_decref(one);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("history");
@@ -90,6 +107,7 @@ int main(void)
     tcase_add_test(tcase, a_destination_that_was_not_there_before_has_nothing_before);
     tcase_add_test(tcase, what_is_older_than_two_minutes_is_forgotten);
     tcase_add_test(tcase, a_second_in_which_one_was_not_looked_at_is_empty);
+    tcase_add_test(tcase, of_what_did_nothing_and_beyond_what_was_asked_for_nothing_is_told);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
