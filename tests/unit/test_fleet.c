@@ -1,4 +1,4 @@
-/* links: src/outbound/ src/lua/fleet.lua src/lua/word.lua src/lua/fly.lua src/lua/charge.lua src/lua/reserve.lua src/lua/settle.lua src/lua/pause.lua src/lua/members.lua src/conf/policy.c src/conf/feedback.c src/base/mem.c src/base/must.c src/base/str.c tests/sim/loop_virtual.c tests/sim/policy_fixed.c tests/sim/log_quiet.c tests/sim/link_virtual.c tests/sim/fake_redis.c tests/sim/fake_commands.c src/base/histogram.c */
+/* links: src/outbound/ src/lua/fleet.lua src/lua/word.lua src/lua/fly.lua src/lua/reserve.lua src/lua/settle.lua src/lua/pause.lua src/lua/members.lua src/conf/policy.c src/conf/feedback.c src/base/mem.c src/base/must.c src/base/str.c tests/sim/loop_virtual.c tests/sim/policy_fixed.c tests/sim/log_quiet.c tests/sim/link_virtual.c tests/sim/fake_redis.c tests/sim/fake_commands.c src/base/histogram.c */
 /* Orders to a fleet of three replicas in virtual time, with the real script. */
 #include "../sim/link_virtual.h"
 #include "../sim/policy_fixed.h"
