@@ -192,8 +192,8 @@ local function after_quotas(l, at)
   return at
 end
 
--- When it is, and whether it can be taken now; else `retry` is when to ask again. A bucket whose own slot is further off than its
--- parent's next but one must not hold the parent's until then.
+-- When it is, and whether it can be taken now; else `retry` is when to ask again. What lies between the parent's next slot and the
+-- bucket's own is lost to everybody, so it must be a small part of the parent's interval.
 local function next_slot()
   reason = 1
   local own, parent = after_quotas(levels[1], max(now, levels[1].tat, levels[1].pause)), levels[2]
@@ -203,8 +203,9 @@ local function next_slot()
     before = at
     for _, l in ipairs(levels) do at = after_quotas(l, at) end
   until at == before
-  early = parent and own > parents + parent.I
-  retry = early and own - (parents + parent.I) or at - H - now
+  local hold = parent and floor(parent.I / 4) or 0
+  early = parent and own > parents + hold
+  retry = early and own - (parents + hold) or at - H - now
   return at, not early and retry <= 0
 end
 

@@ -122,8 +122,8 @@ static int64_t settle_on(struct claim *claim, int64_t at)
     return at;
 }
 
-/* When the next slot is. False when it can't be taken yet: `retry_us` is when to ask again. A bucket whose own slot is
- * further off than the parent's next but one must not hold the parent's until then. */
+/* When the next slot is. False when it can't be taken yet: `retry_us` is when to ask again. What lies between the parent's
+ * next slot and the bucket's own is lost to everybody, so it must be a small part of the parent's interval. */
 static bool next_slot(struct claim *claim, int64_t *at)
 {
     claim->reason = SLOT_PACE;
@@ -131,8 +131,9 @@ static bool next_slot(struct claim *claim, int64_t *at)
     int64_t parents = claim->levels > 1 ? earliest_of(claim, 1) : own;
 
     *at = settle_on(claim, max2(own, parents));
-    if (claim->levels > 1 && own > parents + claim->interval[1]) {
-        claim->retry_us = own - (parents + claim->interval[1]);
+    int64_t hold_us = claim->levels > 1 ? claim->interval[1] / 4 : 0;
+    if (claim->levels > 1 && own > parents + hold_us) {
+        claim->retry_us = own - (parents + hold_us);
         return false;
     }
     claim->retry_us = *at - claim->ask->horizon_us - claim->now;

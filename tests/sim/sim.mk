@@ -30,6 +30,7 @@ random = seq 0 3 | xargs -P 2 -I@ sh -c '$(B)/sim/sim --runs $$(($(1) / 4)) --fi
 sim: $(B)/sim/sim $(B)/sim/limits
 	@$(B)/sim/sim
 	@$(B)/sim/limits
+	@seq 0 1 | xargs -P 2 -I@ sh -c '$(B)/sim/limits --runs 150 --first $$((100 + @ * 150))'
 	@$(call random,$(SIM_RUNS))
 	@SIM_OBJ="$(SIM_OBJ)" CC="$(CC) $(CSTD) $(CFLAGS) $(CPPFLAGS)" LIBS="$(LUA51_LIBS) -lm" bash tests/sim/guards.sh $(B)
 sim-quick: $(B)/sim/sim $(B)/sim/limits
