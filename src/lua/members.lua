@@ -1,7 +1,8 @@
 -- Who has waiters for a bucket, how many, and until when it is paused: for predicting waits and for show, never for pacing.
 -- And by which limits each replica paces it, since replicas that differ exceed the smaller one together.
 -- KEYS 1 members (hash replica -> "seen:queued", "t:" replica -> "seen:first:interval:name limits") 2 bucket (hash tat,eid,pause), or none
--- ARGV 1 replica 2 its waiters, -1 = none any more 3 ttl, microseconds; then all or none of: 4 interval 5 name, without spaces 6 limits
+--   then, of the levels that a slot is taken from, tickets (hash asker -> "turn:due")
+-- ARGV 1 replica 2 its waiters, -1 = none any more 3 ttl, microseconds; then all or none of: 4 interval 5 name, without spaces 6 limits 7 asker
 -- reply {now, members, waiters of all, end of the pause or 0} and, when somebody has other limits, {..., its interval, name, limits}
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -10,6 +11,8 @@ local ttl = tonumber(ARGV[3])
 local LIMITS_TTL = 70000000
 if tonumber(ARGV[2]) < 0 then
   redis.call('HDEL', KEYS[1], ARGV[1])
+  -- Nobody is left to take a turn, and who comes next need not wait until it is over.
+  for i = 3, #KEYS do redis.call('HDEL', KEYS[i], ARGV[7]) end
 else
   redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f:%d', now, tonumber(ARGV[2])))
 end

@@ -255,9 +255,10 @@ static void take_in(struct redis_asker *self, const struct link_call *call, cons
     bool is_new = strcmp(self->eid, reply->eid) != 0;
     const struct window_clock *clock = &self->redis->clock;
 
-    /* Before the epoch is taken over: a step that is found now makes the one that was known suspect. A new one most likely
-     * began because another replica found the same step; were it suspected too, a fleet of n would make n epochs of one
-     * step. Should it be older than the step after all, what follows below is enough: nothing is used for H + I. */
+    /* Before the epoch is taken over: a step that is found now makes the one that was known suspect. A new one most
+     * likely began because another replica found the same step; were it suspected too, a fleet of n would make n epochs
+     * of one step. Should it be older than the step after all, what follows below is enough: nothing is used for H + I.
+     */
     slots_redis_exchange(self->redis, call, (struct rtime){reply->now_us});
     memcpy(self->eid, reply->eid, sizeof(self->eid));
     self->floor_us = reply->tat_us;
@@ -310,7 +311,8 @@ static void use(struct redis_asker *self, const struct link_call *call)
 
     if (too_late) {
         self->grace_us = self->grace_us * 2 < GRACE_MOST_US ? self->grace_us * 2 : GRACE_MOST_US;
-        self->grace_us = self->grace_us > self->spec.levels[0].terms.late_us ? self->grace_us : self->spec.levels[0].terms.late_us;
+        self->grace_us =
+            self->grace_us > self->spec.levels[0].terms.late_us ? self->grace_us : self->spec.levels[0].terms.late_us;
     } else {
         self->grace_us = self->grace_us * 19 / 20 > base ? self->grace_us * 19 / 20 : base;
     }
@@ -545,8 +547,9 @@ static void members_done(struct link_call *call, const struct redisReply *reply)
 static void asker_tick(struct redis_asker *self)
 {
     char queued[16], ttl[24], interval[24];
-    const char *args[] = {self->redis->me, queued, ttl, interval, self->redis->name, self->spec.says};
-    const char *keys[] = {self->keys[ASKER_MEMBERS], self->keys[ASKER_BUCKET]};
+    const char *args[] = {self->redis->me, queued, ttl, interval, self->redis->name, self->spec.says, self->id};
+    const char *keys[] = {self->keys[ASKER_MEMBERS], self->keys[ASKER_BUCKET], self->levels[0].tickets,
+                          self->levels[1].tickets};
     bool is_queued = self->base.queued > 0;
 
     if (self->base.flying > 0) {
@@ -564,7 +567,8 @@ static void asker_tick(struct redis_asker *self)
     self->was_queued = is_queued;
     self->members_call.done = members_done;
     self->base.calls++;
-    if (!link_eval(self->redis->server, &self->members_call, &script_members, keys, 2, args, 6)) {
+    if (!link_eval(self->redis->server, &self->members_call, &script_members, keys, 2 + self->spec.levels_count, args,
+                   7)) {
         self->was_queued = false;
     }
 }

@@ -1,6 +1,6 @@
 """fleet.py BUILD [JSON] - the table of the fleet: 1 to 5000 per second, through 1, 3 and 12 replicas that share one Redis.
 
-Each cell is a fleet of its own: first with full queues, then with one request every two intervals or so. Cells of low rates, which
+Each cell is a fleet of its own: first with one request every two intervals or so, then with full queues. Cells of low rates, which
 mostly wait, run side by side; those from 100 per second on run alone. Exit 1 when a window held too many.
 
     most      arrivals in the fullest half-open window, wherever it begins (stamped by the kernel); above N is a breach
@@ -28,13 +28,14 @@ sys.path[:0] = [str(TESTS / "integration"), str(TESTS / "chaos")]
 # pylint: disable=wrong-import-position
 from fleet import MS, S, Fleet, Machine, jain, now, sleep_until, smallest_gap, used  # noqa: E402
 from origin import most_in_window  # noqa: E402
-from rig import Rig, eventually  # noqa: E402
+from rig import Rig  # noqa: E402
 from wire import Caller  # noqa: E402
 
 RATES, REPLICAS = (1, 10, 100, 1000, 5000), (1, 3, 12)
 LOADED_SECONDS = {1: 36, 10: 24, 100: 10, 1000: 8, 5000: 8}
 IDLE_REQUESTS = {1: 12, 10: 60, 100: 150, 1000: 200, 5000: 200}
-HEADING = ("N /s", "replicas", "most", "used %", "gap min ms", "slot ms", "calls", "idle p50 ms", "idle p99 ms", "jain", "waited %")
+STRAIGHT = "/straight"  # requests that no replica sees
+HEADING = ("N /s", "replicas", "most", "used %", "gap min ms", "slot ms", "calls", "idle p50 ms", "idle p99 ms", "jain", "late", "waited %")
 
 
 def quantile(values, share):
@@ -48,15 +49,17 @@ def timed(caller, url):
 
 
 def idle(fleet, count, interval):
-    """Round the replicas, so that each has a connection of its own kept open; (added p50, added p99)."""
+    """Round the replicas, so that each has a connection of its own kept open; (added p50, added p99). A fleet that has just begun listens
+    for a while, which is no matter of waiting for slots."""
+    sleep_until(now() + int(fleet.interval) + 3 * S // 2)
     callers = [Caller(sluice.address) for sluice in fleet.replicas]
     host, port = fleet.third_party.authority.split(":")
     straight, direct, through, begun = Caller((host, int(port))), [], [], now()
-    url = fleet.third_party.url("/idle")
+    url, straight_url = fleet.third_party.url("/idle"), fleet.third_party.url(STRAIGHT)
     for number in range(count):
         sleep_until(begun + int(number * interval))
         through.append(timed(callers[number % len(callers)], url))
-        direct.append(timed(straight, url))
+        direct.append(timed(straight, straight_url))
     for caller in [*callers, straight]:
         caller.close()
     base = quantile(direct, 0.5)
@@ -66,36 +69,33 @@ def idle(fleet, count, interval):
 def loaded(fleet, rate, replicas):
     """The figures of a stretch with full queues."""
     fleet.load(queued=10 if rate <= 10 else 50 if rate == 100 else rate // 8 // replicas + 100)
-    if rate > 1:
-        fleet.flowing(1)
-    else:
-        fleet.wait_arrivals(1)
-    watch, calls, since = Machine(fleet), fleet.redis.calls(), now()
+    began = now()
+    fleet.wait_arrivals(2 * replicas if rate > 1 else 1, since=began)
+    watch, calls, late, since = Machine(fleet), fleet.redis.calls(), fleet.slots("late"), now()
     sleep_until(since + LOADED_SECONDS[rate] * S)
     calls, until = fleet.redis.calls() - calls, now()
-    waited = watch.waited_share()
+    waited, late = watch.waited_share(), fleet.slots("late") - late
     fleet.unload()
     arrivals = fleet.arrivals(since, until)
     stamps = [a.at for a in arrivals]
     shares = [sum(a.path.startswith(f"/{number}/") for a in arrivals) for number in range(replicas)]
-    return {"most": most_in_window(fleet.stamps(), S), "used": used(stamps, fleet.rate), "gap_min_ms": smallest_gap(stamps) / MS,
-            "slot_ms": fleet.interval / MS, "calls_per_request": calls / len(arrivals), "jain": jain(shares), "waited": waited}
+    paced = [a.at for a in fleet.arrivals() if a.path != STRAIGHT]
+    return {"most": most_in_window(paced, S), "used": used(stamps, fleet.rate), "gap_min_ms": smallest_gap(stamps) / MS,
+            "slot_ms": fleet.interval / MS, "calls_per_request": calls / len(arrivals), "jain": jain(shares), "waited": waited, "late": late, "shares": shares}
 
 
 def cell(rate, replicas):
     with tempfile.TemporaryDirectory() as directory, Rig(directory) as rig:
         proxy = {"log_level": "warn", "log_file": f"{directory}/log", "max_connections": "20000"}
         fleet = Fleet(rig, f"{rate}/s", replicas=replicas, proxy=proxy)
-        figures = {"rate": rate, "replicas": replicas, **loaded(fleet, rate, replicas)}
-        last = fleet.stamps()[-1]
-        eventually(lambda: now() > last + 2 * fleet.interval + S // 2 and not fleet.stamps(now() - S // 2), why="quiet")
-        figures["idle_p50_ms"], figures["idle_p99_ms"] = idle(fleet, IDLE_REQUESTS[rate], max(2.1 * fleet.interval, 5 * MS))
-        return figures
+        p50, p99 = idle(fleet, IDLE_REQUESTS[rate], max(2.1 * fleet.interval, 5 * MS))
+        return {"rate": rate, "replicas": replicas, **loaded(fleet, rate, replicas), "idle_p50_ms": p50, "idle_p99_ms": p99}
 
 
 def row(f):
     return (f"{f['rate']}", f"{f['replicas']}", f"{f['most']}", f"{100 * f['used']:.1f}", f"{f['gap_min_ms']:.3f}", f"{f['slot_ms']:.3f}",
-            f"{f['calls_per_request']:.2f}", f"{f['idle_p50_ms']:.2f}", f"{f['idle_p99_ms']:.2f}", f"{f['jain']:.4f}", f"{100 * f['waited']:.1f}")
+            f"{f['calls_per_request']:.2f}", f"{f['idle_p50_ms']:.2f}", f"{f['idle_p99_ms']:.2f}", f"{f['jain']:.4f}",
+            f"{f['late']}", f"{100 * f['waited']:.1f}")
 
 
 def print_row(words):

@@ -4,6 +4,7 @@ import signal
 import pytest
 
 from fleet import HORIZON, LATE, MS, S, Fleet, at_least, eventually, now, sleep_until, stretch, used_between
+from wire import Caller
 
 
 def of(fleet, replica, since=0, until=1 << 62):
@@ -110,3 +111,18 @@ def test_callers_that_hang_up_cost_no_slots(rig, figures):
         load.end()
     used = at_least(0.97, fleet, stretch(fleet, 5))
     figures(most=fleet.strict(), of=20, used=used, wasted=fleet.slots("wasted"))
+
+
+def test_who_comes_after_a_crowd_has_left_does_not_wait_for_its_turns(rig, figures):
+    """Six replicas at 1/s have turns for six seconds; when their callers hang up nobody is left to take them."""
+    fleet = Fleet(rig, "1/s", replicas=6)
+    fleet.load(5)
+    fleet.wait_arrivals(4)
+    fleet.unload()
+    sleep_until(now() + int(2.2 * S))  # replicas say once a second whether anybody waits
+    caller, sent = Caller(fleet.replicas[3].address), now()
+    assert caller.get(fleet.third_party.url("/late")).status == 200
+    waited = now() - sent
+    caller.close()
+    figures(most=fleet.strict(), of=1, waited_ms=waited)
+    assert waited <= fleet.interval + S // 2
