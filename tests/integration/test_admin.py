@@ -264,6 +264,9 @@ def test_a_purge_refuses_who_waits_in_one_queue_or_in_all_of_a_destination(rig, 
 def test_a_pause_holds_parts_that_are_new_and_hosts_without_a_section(rig, origin):
     admin = operated(rig, default={"rate": "100/s", "max_wait": "1h"}, destinations={"other": {}})
     assert admin.order("pause", destination="default", seconds=600)[0] == 200
+    assert admin.destination("default")["paused_us"] > 590e6
+    assert admin.order("set-rate", destination="default", rate="50/s")[0] == 200
+    assert admin.destination("default")["rate"]["count"] == 50
     threads, statuses = ask_away(admin.sluice, origin.url("/"))
     admin.when("default", lambda row: row["waiting"] == 1)
     admin.when("default:127.0.0.1", lambda row: row["paused_us"] > 0 and row["kind"] == "host")
