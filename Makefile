@@ -129,7 +129,7 @@ run: deps
 	@printf '\nsluice is about to listen on $(LISTEN). In the shell of the program whose calls it shall pace:\n\n'
 	@printf '    export HTTP_PROXY=http://$(LISTEN) http_proxy=http://$(LISTEN)\n'
 	@printf '    export HTTPS_PROXY=http://$(LISTEN) https_proxy=http://$(LISTEN)\n'
-	@printf '    export NO_PROXY=localhost,127.0.0.1 no_proxy=localhost,127.0.0.1\n\nCtrl-C ends it.\n\n'
+	@printf '    export NO_PROXY=localhost,127.0.0.1 no_proxy=localhost,127.0.0.1\n\nWith an [admin] on 127.0.0.1:3129, as in conf/sluice-minimal.ini: http://127.0.0.1:3129/ shows it live. Ctrl-C ends it.\n\n'
 	@exec $(B)/sluice -c $(CONF)
 
 demo:

@@ -157,6 +157,9 @@ bool outbound_look(const struct outbound *outbound, const char *name, struct buc
 /* For others, of hosts without a section, that have waiters or are paused: at most `most` of them, and however many there are, only some are
  * looked at. */
 void outbound_each_busy(struct outbound *outbound, unsigned most, outbound_visit *each, void *arg);
+/* What would be in force for a host without a section that came now: `configured`, or as ordered; and for how long it
+ * would be paused by an order. */
+const struct policy *outbound_unlisted_policy(struct outbound *outbound, struct policy *configured, int64_t *paused_us);
 /* What all of those did, forgotten ones too. */
 const struct tally *outbound_unlisted(const struct outbound *outbound);
 

@@ -49,7 +49,9 @@ static void free_walk(struct walk *walk)
 
 static void fill_sum(const struct admin *admin, struct row *row)
 {
-    const struct policy *policy = admin->sources.conf->fallback;
+    int64_t paused_us;
+    const struct policy *policy =
+        outbound_unlisted_policy(admin->sources.outbound, admin->sources.conf->fallback, &paused_us);
     const struct tally *tally = outbound_unlisted(admin->sources.outbound);
 
     row->is_queue = row->is_sum = true;
@@ -60,6 +62,7 @@ static void fill_sum(const struct admin *admin, struct row *row)
                                        .tally = tally,
                                        .waiting = tally->waiting,
                                        .most_in_window = tally->most_in_window,
+                                       .paused_us = paused_us,
                                        .interval_us = policy_interval_us(policy)};
 }
 

@@ -97,6 +97,7 @@ static void show_queue(json_t *object, const struct row *row)
     set(object, "wasted", (int64_t)counts[TALLY_WASTED]);
     set(object, "most_in_window", queue->most_in_window);
     set_quantiles(object, "lateness", &queue->tally->lateness);
+    set(object, "paused_us", queue->paused_us);
     if (!row->is_sum) {
         set_text(object, "mode", queue->mode);
         set(object, "parts", queue->parts);
@@ -104,7 +105,6 @@ static void show_queue(json_t *object, const struct row *row)
         set(object, "others_waiting", queue->others_waiting);
         set(object, "expected_wait_us", queue->wait_us);
         set(object, "oldest_us", queue->oldest_us);
-        set(object, "paused_us", queue->paused_us);
         set_text(object, "stopped", queue->stopped == STOP_NONE ? "" : stop_text(queue->stopped));
         set(object, "slow_permille", queue->slow);
     }

@@ -53,7 +53,7 @@ static void put_state(const json_t *row, char *out)
     const char *mode = text(row, "mode");
     char left[32];
 
-    if (strcmp(text(row, "kind"), "unlisted") == 0) {
+    if (strcmp(text(row, "kind"), "unlisted") == 0 && number(row, "paused_us") == 0) {
         snprintf(out, TABLE_CELL_BYTES, "each host");
     } else if (strcmp(mode, "open") == 0) {
         snprintf(out, TABLE_CELL_BYTES, "UNPACED");

@@ -12,9 +12,12 @@ struct differ {
     int64_t interval_us; /* the largest of theirs; 0 = as far as is known all agree */
     struct mono said;    /* ours, to Redis */
     struct mono warned;
+    struct mono since; /* there is a difference */
 };
 
 void differ_init(struct differ *differ);
+/* Ours are others from now on: said soon. */
+void differ_changed(struct differ *differ);
 /* Ours are to be said although nobody waits. */
 bool differ_is_due(const struct differ *differ, struct mono now);
 /* What a reply of members.lua tells. `name` is ours. */

@@ -500,6 +500,15 @@ void outbound_each_busy(struct outbound *outbound, unsigned most, outbound_visit
     }
 }
 
+const struct policy *outbound_unlisted_policy(struct outbound *outbound, struct policy *configured, int64_t *paused_us)
+{
+    must_be(outbound, OUTBOUND_MAGIC);
+    const struct bucket_id id = {.destination = configured->label, .part = ""};
+
+    *paused_us = orders_pause_us(&outbound->orders, &id, configured, loop_now(outbound->loop));
+    return orders_policy(&outbound->orders, &id, configured);
+}
+
 const struct tally *outbound_unlisted(const struct outbound *outbound)
 {
     must_be(outbound, OUTBOUND_MAGIC);

@@ -660,6 +660,9 @@ static void redis_set_spec(struct asker *asker, const struct slots_spec *spec)
     must(spec->levels_count == self->spec.levels_count);
     int64_t until = self->listen_from.us + spec->levels[0].terms.horizon_us + spec->levels[0].terms.interval_us;
 
+    if (strcmp(self->spec.says, spec->says) != 0) {
+        differ_changed(&self->differ);
+    }
     self->spec = *spec;
     asker->terms = spec->levels[0].terms;
     free_limit_keys(self);

@@ -177,3 +177,20 @@ def test_top_shows_rows_pauses_what_is_chosen_and_ends_on_q(rig, origin):
 def test_top_without_a_terminal_names_what_scripts_use(rig):
     said = command(operated(rig), "top")
     assert said.returncode == 2 and "sluice status --json" in said.stderr
+
+
+def test_reload_says_what_is_wrong_or_what_changed_and_an_ordered_rate_outlives_it(rig, origin):
+    redis = rig.redis()
+    admin = operated(rig, redis={"url": redis.url}, destinations=api(origin, rate="100/s"))
+    eventually(lambda: admin.get("/readyz")[0] == 200, why="readiness")
+    settings = admin.sluice.config.read_text()
+    assert command(admin, "set-rate", "api", "7/1m").returncode == 0
+    admin.sluice.config.write_text(settings.replace("rate = 100/s", "rate = fast"))
+    said = command(admin, "reload")
+    assert said.returncode == 1 and "nothing was changed" in said.stderr and "[destination api] rate" in said.stderr
+    admin.sluice.config.write_text(settings.replace("rate = 100/s", "rate = 50/s"))
+    said = command(admin, "reload", "--json")
+    assert said.returncode == 0 and json.loads(said.stdout)["changes"] == 1, said
+    assert admin.destination("api")["rate"] == {"count": 7, "period_us": 60_000_000}
+    assert command(admin, "set-rate", "api", "configured").returncode == 0
+    admin.when("api", lambda row: row["rate"] == {"count": 50, "period_us": 1_000_000})

@@ -199,6 +199,60 @@ START_TEST(a_rate_is_followed_by_all_also_by_one_that_comes_later_until_its_time
 }
 END_TEST
 
+static void be_ready(struct waiter *waiter)
+{
+    bucket_ready(waiter, true);
+}
+
+static void leave(struct waiter *waiter, struct mono now)
+{
+    (void)waiter;
+    (void)now;
+}
+
+static void give_up(struct waiter *waiter, enum give_up why)
+{
+    (void)waiter;
+    (void)why;
+}
+
+enum { WAITERS = 300 };
+
+static void enter_many(int replica, struct waiter waiters[WAITERS])
+{
+    static const struct waiter_ops ops = {be_ready, leave, give_up};
+    struct forecast forecast;
+
+    for (int i = 0; i < WAITERS; i++) {
+        waiters[i] = (struct waiter){.ops = &ops};
+        struct bucket *bucket = outbound_bucket(replicas[replica].outbound, policy, NAME);
+        ck_assert_int_eq(bucket_enqueue(bucket, &waiters[i], 600 * CLOCK_SECOND_US, &forecast), ENQUEUE_OK);
+    }
+}
+
+START_TEST(rates_that_change_one_replica_after_the_other_are_no_difference_between_them)
+{
+    struct waiter waiters[2][WAITERS];
+
+    enter_many(0, waiters[0]);
+    enter_many(1, waiters[1]);
+    order(0, ORDER_RATE, 600 * CLOCK_SECOND_US, 1);
+    pass(4 * CLOCK_SECOND_US); /* all have said so to each other */
+    for (int i = 0; i < 7; i++) {
+        order(i % 2, ORDER_RATE, 600 * CLOCK_SECOND_US, 5 + i);
+        pass(4 * CLOCK_SECOND_US + 300 * CLOCK_MS_US * i);
+        for (int r = 0; r < 2; r++) {
+            ck_assert_int_lt(stats(r).interval_us, CLOCK_SECOND_US / 4);
+            ck_assert_uint_eq(stats(r).limits_differ, 0);
+        }
+    }
+    for (int i = 0; i < WAITERS; i++) {
+        bucket_cancel(&waiters[0][i]);
+        bucket_cancel(&waiters[1][i]);
+    }
+}
+END_TEST
+
 START_TEST(a_rate_that_is_taken_back_is_the_configured_one_at_once)
 {
     order(0, ORDER_RATE, 600 * CLOCK_SECOND_US, 3);
@@ -274,6 +328,7 @@ int main(void)
     tcase_add_test(tcase, a_pause_is_everywhere_within_a_second_and_ends_by_itself);
     tcase_add_test(tcase, a_resume_ends_it_everywhere_within_a_second);
     tcase_add_test(tcase, a_rate_is_followed_by_all_also_by_one_that_comes_later_until_its_time);
+    tcase_add_test(tcase, rates_that_change_one_replica_after_the_other_are_no_difference_between_them);
     tcase_add_test(tcase, a_rate_that_is_taken_back_is_the_configured_one_at_once);
     tcase_add_test(tcase, a_rate_ends_in_its_time_while_redis_is_gone);
     tcase_add_test(tcase, without_redis_a_pause_is_done_here_and_a_rate_is_not);
