@@ -217,6 +217,7 @@ bench: all rig $(B)/bench/admission
 	@bash tests/bench/waiting.sh $(B)
 	@$(PY) tests/bench/inbound.py $(B)
 	@$(PY) tests/bench/inbound_bounds.py $(B)
+	@$(PY) tests/bench/limits.py $(B)
 	@$(PY) tests/bench/reload.py $(B)
 
 coverage:
