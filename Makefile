@@ -231,6 +231,7 @@ bench: all rig $(B)/bench/admission $(B)/bench/leaves
 	@bash tests/bench/waiting.sh $(B)
 	@$(PY) tests/bench/inbound.py $(B)
 	@$(PY) tests/bench/inbound_bounds.py $(B)
+	@$(PY) tests/bench/limits.py $(B)
 	@$(PY) tests/bench/reload.py $(B)
 	@$(PY) tests/bench/https.py $(B)
 	@$(B)/bench/leaves

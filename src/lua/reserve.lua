@@ -205,7 +205,8 @@ local function next_slot()
   until at == before
   local hold = parent and floor(parent.I / 4) or 0
   early = parent and own > parents + hold
-  retry = early and own - (parents + hold) or at - H - now
+  -- the parent's next slot may move on by others' doing, and surely does with time
+  retry = early and max(own - (parents + hold), floor((own - hold - now) / 2)) or at - H - now
   return at, not early and retry <= 0
 end
 
@@ -322,8 +323,8 @@ end
 if room <= 0 or not is_there then
   if is_there and full then
     reason, retry = 3, max(FLIGHT_RETRY, since + FLIGHT_QUIET - now)
-  elseif not early then
-    retry = at + denied.ahead * denied.I - H - now
+  else
+    retry = denied.ahead * denied.I + (early and retry or at - H - now)
   end
   retry = ceil(max(1000, retry))
   call('HSET', denied.tickets, me, int(denied.mine or denied.latest + 1) .. ':' .. int(now + retry))

@@ -133,7 +133,8 @@ static bool next_slot(struct claim *claim, int64_t *at)
     *at = settle_on(claim, max2(own, parents));
     int64_t hold_us = claim->levels > 1 ? claim->interval[1] / 4 : 0;
     if (claim->levels > 1 && own > parents + hold_us) {
-        claim->retry_us = own - (parents + hold_us);
+        /* the parent's next slot may move on by others' doing, and surely does with time */
+        claim->retry_us = max2(own - (parents + hold_us), (own - hold_us - claim->now) / 2);
         return false;
     }
     claim->retry_us = *at - claim->ask->horizon_us - claim->now;

@@ -234,7 +234,9 @@ static void answer(struct redis_asker *self, enum slots_outcome outcome, struct 
         it.spoilt = self->windows_count + self->spoilt;
     }
     self->windows_count = self->spoilt = 0;
-    self->base.flying += it.count; /* as the script counts them: the lease is renewed with that number */
+    if (slots_spec_counts_flight(&self->spec)) {
+        self->base.flying += it.count; /* as the script counts them: the lease is renewed with that number */
+    }
     if (self->told_while_asking) {
         self->told_while_asking = false;
         redis_tell_flying(&self->base);

@@ -47,15 +47,18 @@ def fleet(request, rig, origin):
 
 
 def test_each_api_key_has_the_rate_by_itself(fleet, origin):
-    """One key at a multiple of its rate does not delay the other, and each keeps to the rate."""
-    it = fleet({"rate": "10/s", "key": "header:X-Api-Key, client_ip"})
-    busy = it.send([f"/busy/{n}" for n in range(40)], "X-Api-Key: sk-busy-secret")
-    eventually(lambda: len(stamps(origin, "/busy")) >= 3, why="the busy one")
-    calm = it.send([f"/calm/{n}" for n in range(5)], "X-Api-Key: sk-calm-secret")
-    assert calm.statuses(OVER_SECONDS) == [200] * 5
-    assert len(stamps(origin, "/busy")) < 40, "the calm one waited for the busy one"
-    assert busy.statuses(OVER_SECONDS) == [200] * 40
-    assert most_in(stamps(origin, "/busy"), 1) <= 10 and most_in(stamps(origin, "/calm"), 1) <= 10
+    """One key at fifty times its rate does not slow the other by more than one slot, and each keeps to the rate."""
+    it = fleet({"rate": "5/s", "key": "header:X-Api-Key, client_ip"})
+    busy = it.send([f"/busy/{n}" for n in range(250)], "X-Api-Key: sk-busy-secret")
+    eventually(lambda: len(stamps(origin, "/busy")) >= 2, why="the busy one")
+    calm = it.send([f"/calm/{n}" for n in range(16)], "X-Api-Key: sk-calm-secret")
+    assert calm.statuses(OVER_SECONDS) == [200] * 16
+    calm_stamps = sorted(stamps(origin, "/calm"))
+    took = calm_stamps[-1] - calm_stamps[0]
+    assert took < 15 / 5 * 1.03 + 0.25 + 0.2, f"16 at 5/s took {took:.2f} s"
+    busy_stamps = stamps(origin, "/busy")
+    busy.close()
+    assert most_in(busy_stamps, 1) <= 5 and most_in(calm_stamps, 1) <= 5
 
 
 def test_an_api_key_is_seen_nowhere(rig, origin):
@@ -95,15 +98,17 @@ def test_replicas_with_one_secret_have_one_bucket_for_a_key(rig, origin):
 
 
 def test_a_route_keeps_to_its_own_rate_and_to_the_destinations(fleet, origin):
-    it = fleet({"rate": "20/s"}, "[route search]\ndestination = api\nmatch = GET /search/*\nrate = 5/s\n")
-    slow = it.send([f"/search/{n}" for n in range(10)])
-    rest = it.send([f"/list/{n}" for n in range(30)])
-    assert rest.statuses(OVER_SECONDS) == [200] * 30
-    assert slow.statuses(OVER_SECONDS) == [200] * 10
-    assert most_in(stamps(origin, "/search"), 1) <= 5
-    assert most_in(stamps(origin, "/"), 1) <= 20
-    lists = stamps(origin, "/list")
-    assert max(lists) - min(lists) < 4, f"the route held its destination's slots: {max(lists) - min(lists):.2f} s for 30 at 20/s"
+    it = fleet({"rate": "20/s"}, "[route search]\ndestination = api\nmatch = GET /search/*\nrate = 2/s\n")
+    slow = it.send([f"/search/{n}" for n in range(30)])
+    rest = it.send([f"/list/{n}" for n in range(120)])
+    assert rest.statuses(OVER_SECONDS) == [200] * 120
+    lists, searches = sorted(stamps(origin, "/list")), stamps(origin, "/search")
+    slow.close()
+    assert most_in(searches, 1) <= 2 and len(searches) >= 8
+    assert most_in(lists + searches, 1) <= 20
+    # what the route leaves of 20/s, of which its waiting must not cost the rest more than a twentieth (and as much for a busy machine)
+    used = len(lists) / (lists[-1] - lists[0]) / (20 - 2)
+    assert used > 0.90, f"the rest got {used:.0%} of what the route leaves"
 
 
 def test_a_rolling_quota(fleet, origin):
@@ -174,14 +179,14 @@ def test_no_more_in_flight_than_may_be(fleet, origin):
 def test_what_a_dead_replica_had_in_flight_counts_until_its_lease_is_over(rig, origin):
     busy = Busy(origin, "/held")
     redis = rig.redis()
-    it = Fleet(rig, origin, redis, 2, {"rate": "200/s", "max_in_flight": "3", "lease_time": "3s"})
+    it = Fleet(rig, origin, redis, 2, {"rate": "200/s", "max_in_flight": "5", "lease_time": "3s"})
     dying, other = it.replicas
-    rig.crowd([dying], [request("GET", origin.url("/held"), "Connection: close")] * 3)
-    eventually(lambda: busy.now == 3, why="three in flight")
+    rig.crowd([dying], [request("GET", origin.url("/held"), "Connection: close")] * 5)
+    eventually(lambda: busy.now == 5, why="five in flight")
     dying.kill()
     killed = time.monotonic()
-    crowd = rig.crowd([other], [request("GET", origin.url("/after"), "Connection: close")] * 3)
-    assert crowd.statuses(OVER_SECONDS) == [200] * 3
+    crowd = rig.crowd([other], [request("GET", origin.url("/after"), "Connection: close")] * 5)
+    assert crowd.statuses(OVER_SECONDS) == [200] * 5
     took = time.monotonic() - killed
     assert 1.5 < took < 6, f"they left {took:.1f} s after the other replica had died"
 

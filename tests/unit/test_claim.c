@@ -316,7 +316,7 @@ START_TEST(a_slow_route_that_waits_takes_no_turn_from_the_rest_of_its_destinatio
         }
     }
     ck_assert_uint_ge(slow, 8);
-    ck_assert_uint_ge(rest, 88);
+    ck_assert_uint_ge(rest, 85);
 }
 END_TEST
 

@@ -461,6 +461,32 @@ START_TEST(only_an_answer_to_the_question_is_taken)
 }
 END_TEST
 
+static void count_buckets(void *arg, const struct bucket_stats *seen)
+{
+    (void)seen;
+    ++*(int *)arg;
+}
+
+START_TEST(an_idle_bucket_is_forgotten_here_though_redis_remembers_it)
+{
+    int before = 0, after = 0;
+    struct forecast forecast;
+
+    begin_and_settle();
+    for (int i = 0; i < 6; i++) {
+        struct bucket *other = outbound_bucket(outbound, policy, i % 2 ? "b" : "c");
+        ck_assert_int_eq(bucket_enqueue(other, &guests[i].waiter, 20 * CLOCK_SECOND_US, &forecast), ENQUEUE_OK);
+    }
+    pass(2 * CLOCK_SECOND_US);
+    outbound_each(outbound, count_buckets, &before);
+    ck_assert_int_eq(before, 3);
+    ck_assert_uint_eq(released(), 6);
+    pass(100 * CLOCK_SECOND_US);
+    outbound_each(outbound, count_buckets, &after);
+    ck_assert_int_eq(after, 1);
+}
+END_TEST
+
 START_TEST(a_bucket_spoilt_by_hand_stops_nothing_but_itself_for_a_moment)
 {
     begin_and_settle();
@@ -492,6 +518,7 @@ int main(void)
         a_replica_that_is_cut_off_notices_and_comes_back,
         a_slow_link_is_used_with_wider_spacing,
         a_bucket_spoilt_by_hand_stops_nothing_but_itself_for_a_moment,
+        an_idle_bucket_is_forgotten_here_though_redis_remembers_it,
         a_call_under_way_when_its_bucket_moves_is_lost_and_asked_anew,
     };
 
