@@ -35,15 +35,12 @@ static bool is_starved(int error)
     return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
-static void acceptable(evutil_socket_t fd, short what, void *arg)
+static void accept_some(struct listener *l, int fd)
 {
-    struct listener *l = arg;
-
-    (void)what;
     for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
         struct addr peer = {.len = sizeof(peer.any)};
         struct addr local = {.len = sizeof(local.any)};
-        int caller = accept4((int)fd, &peer.sa, &peer.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int caller = accept4(fd, &peer.sa, &peer.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (caller < 0 && is_starved(errno)) {
             l->starved++;
             event_del(&l->event);
@@ -59,6 +56,17 @@ static void acceptable(evutil_socket_t fd, short what, void *arg)
         }
         l->on_accept(l->arg, caller, &peer, &local);
     }
+}
+
+static void acceptable(evutil_socket_t fd, short what, void *arg)
+{
+    struct listener *l = arg;
+    struct loop *loop = l->loop;
+
+    (void)what;
+    loop_enter_io(loop);
+    accept_some(l, (int)fd);
+    loop_leave_io(loop);
 }
 
 static int bind_and_listen(const struct addr *address)
