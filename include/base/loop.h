@@ -28,6 +28,10 @@ struct loop *loop_new(void);
 void loop_free(struct loop *loop);
 /* For modules that watch descriptors; NULL in the simulator. */
 struct event_base *loop_base(struct loop *loop);
+/* What a handler of LOOP_PRIORITY_IO says first and last, so that what it defers runs at its own priority: libevent knows the
+ * running event, but it must not be asked, since handlers free theirs. */
+void loop_enter_io(struct loop *loop);
+void loop_leave_io(struct loop *loop);
 
 /* Runs until loop_stop(). */
 void loop_run(struct loop *loop);

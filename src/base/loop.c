@@ -34,7 +34,7 @@ struct loop {
     struct timer **heap;
     uint32_t heap_count, heap_cap;
     struct defers defers[LOOP_PRIORITIES];
-    bool running;
+    int priority; /* of the handler that is running */
 };
 
 static void timers_due(evutil_socket_t fd, short what, void *arg);
@@ -51,6 +51,7 @@ struct loop *loop_new(void)
     loop->base = event_base_new_with_config(config);
     event_config_free(config);
     must(loop->base != NULL);
+    loop->priority = LOOP_PRIORITY_IO;
     event_base_priority_init(loop->base, LOOP_PRIORITIES);
     loop->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     must(loop->timer_fd >= 0);
@@ -91,9 +92,19 @@ struct event_base *loop_base(struct loop *loop)
 
 void loop_run(struct loop *loop)
 {
-    loop->running = true;
+    loop->priority = LOOP_PRIORITY_UPSTREAM;
     must(event_base_dispatch(loop->base) >= 0);
-    loop->running = false;
+    loop->priority = LOOP_PRIORITY_IO;
+}
+
+void loop_enter_io(struct loop *loop)
+{
+    loop->priority = LOOP_PRIORITY_IO;
+}
+
+void loop_leave_io(struct loop *loop)
+{
+    loop->priority = LOOP_PRIORITY_UPSTREAM;
 }
 
 void loop_stop(struct loop *loop)
@@ -229,12 +240,14 @@ static void timers_due(evutil_socket_t fd, short what, void *arg)
     }
     loop->armed_at.us = CLOCK_NEVER_US;
     struct mono turn = clock_mono_now();
+    loop->priority = LOOP_PRIORITY_SLOT;
     while (loop->heap_count > 0 && loop->heap[0]->at.us <= turn.us) {
         struct timer *timer = loop->heap[0];
         struct mono now = clock_mono_now();
         timer_clear(timer);
         timer->due(timer, now);
     }
+    loop->priority = LOOP_PRIORITY_UPSTREAM;
     if (loop->heap_count > 0 && loop->heap[0]->at.us < loop->armed_at.us) {
         arm(loop, loop->heap[0]->at);
     }
@@ -245,14 +258,6 @@ static void timers_due(evutil_socket_t fd, short what, void *arg)
  * One queue per priority. A call is put at the priority of the handler that asks for it: higher, and libevent would
  * break off after that handler and poll, which with thousands of ready descriptors costs more than it serves them for;
  * lower, and what an upstream's answer sets off would wait behind every caller. */
-
-static int running_priority(const struct loop *loop)
-{
-    /* outside the loop libevent would look into an event that is not there */
-    struct event *running = loop->running ? event_base_get_running_event(loop->base) : NULL;
-
-    return running != NULL ? event_get_priority(running) : LOOP_PRIORITY_IO;
-}
 
 static void put(struct loop *loop, struct defer *defer, int priority)
 {
@@ -267,7 +272,7 @@ static void put(struct loop *loop, struct defer *defer, int priority)
 
 void loop_defer(struct loop *loop, struct defer *defer, void (*run)(struct defer *))
 {
-    int priority = running_priority(loop);
+    int priority = loop->priority;
 
     if (defer->loop == NULL) {
         defer->loop = loop;
@@ -294,11 +299,13 @@ void loop_defer_cancel(struct defer *defer)
 static void defers_due(evutil_socket_t fd, short what, void *arg)
 {
     struct defers *defers = arg;
+    struct loop *loop = defers->loop;
     struct defer *defer;
     struct defer end = {0};
 
     (void)fd;
     (void)what;
+    loop->priority = (int)(defers - loop->defers);
     TAILQ_INSERT_TAIL(&defers->list, &end, link);
     while ((defer = TAILQ_FIRST(&defers->list)) != &end) {
         TAILQ_REMOVE(&defers->list, defer, link);
@@ -306,6 +313,7 @@ static void defers_due(evutil_socket_t fd, short what, void *arg)
         defer->run(defer);
     }
     TAILQ_REMOVE(&defers->list, &end, link);
+    loop->priority = LOOP_PRIORITY_UPSTREAM;
     if (!TAILQ_EMPTY(&defers->list)) {
         event_active(defers->event, EV_TIMEOUT, 0);
     }

@@ -69,8 +69,7 @@ struct conn {
     struct addr peer, local;
 };
 
-static void readable(evutil_socket_t fd, short what, void *arg);
-static void writable(evutil_socket_t fd, short what, void *arg);
+static void ready(evutil_socket_t fd, short what, void *arg);
 static void timer_due(struct timer *timer, struct mono now);
 static void unseal(struct conn *c, const char *bytes, size_t len);
 static void send_now(struct conn *c, const void *bytes, size_t len);
@@ -98,7 +97,7 @@ static void set_edge(struct conn *c, bool edge)
     c->edge = edge;
     event_del(&c->read_event);
     event_assign(&c->read_event, loop_base(c->env->loop), c->fd,
-                 (short)(edge ? EV_READ | EV_CLOSED | EV_ET | EV_PERSIST : EV_READ | EV_PERSIST), readable, c);
+                 (short)(edge ? EV_READ | EV_CLOSED | EV_ET | EV_PERSIST : EV_READ | EV_PERSIST), ready, c);
     event_priority_set(&c->read_event, LOOP_PRIORITY_IO);
     event_add(&c->read_event, NULL);
 }
@@ -128,8 +127,8 @@ struct conn *conn_new(struct conn_env *env, int fd, const struct addr *peer, con
     c->arg = arg;
     c->parse = parse_new_request(&env->parse);
     set_socket_options(fd, peer);
-    event_assign(&c->read_event, loop_base(env->loop), fd, EV_READ | EV_PERSIST, readable, c);
-    event_assign(&c->write_event, loop_base(env->loop), fd, EV_WRITE | EV_PERSIST, writable, c);
+    event_assign(&c->read_event, loop_base(env->loop), fd, EV_READ | EV_PERSIST, ready, c);
+    event_assign(&c->write_event, loop_base(env->loop), fd, EV_WRITE | EV_PERSIST, ready, c);
     event_priority_set(&c->read_event, LOOP_PRIORITY_IO);
     event_priority_set(&c->write_event, LOOP_PRIORITY_IO);
     event_add(&c->read_event, NULL);
@@ -436,12 +435,8 @@ static void discard(struct conn *c)
     }
 }
 
-static void readable(evutil_socket_t fd, short what, void *arg)
+static void read_or_look(struct conn *c)
 {
-    struct conn *c = arg;
-
-    (void)fd;
-    (void)what;
     must_be(c, CONN_MAGIC);
     if (c->state == LINGER) {
         discard(c);
@@ -640,12 +635,8 @@ void conn_shut(struct conn *c)
     shut_if_wanted(c);
 }
 
-static void writable(evutil_socket_t fd, short what, void *arg)
+static void write_on(struct conn *c)
 {
-    struct conn *c = arg;
-
-    (void)fd;
-    (void)what;
     must_be(c, CONN_MAGIC);
     if (buf_len(&c->output) > 0) {
         send_now(c, NULL, 0);
@@ -664,6 +655,21 @@ static void writable(evutil_socket_t fd, short what, void *arg)
     }
     shut_if_wanted(c);
     c->ops->on_drained(c->arg);
+}
+
+static void ready(evutil_socket_t fd, short what, void *arg)
+{
+    struct conn *c = arg;
+    struct loop *loop = c->env->loop; /* which outlives it */
+
+    (void)fd;
+    loop_enter_io(loop);
+    if ((what & EV_WRITE) != 0) {
+        write_on(c);
+    } else {
+        read_or_look(c);
+    }
+    loop_leave_io(loop);
 }
 
 /* ---- life ---- */

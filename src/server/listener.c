@@ -66,9 +66,14 @@ static int accept_some(struct listener *l)
 
 static void acceptable(evutil_socket_t fd, short what, void *arg)
 {
+    struct listener *l = arg;
+    struct loop *loop = l->loop;
+
     (void)fd;
     (void)what;
-    accept_some(arg);
+    loop_enter_io(loop);
+    accept_some(l);
+    loop_leave_io(loop);
 }
 
 struct listener *listener_new(struct loop *loop, struct sockets *sockets, const struct addr *address, const char *key,

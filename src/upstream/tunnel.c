@@ -275,7 +275,10 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     must_be(direction->tunnel, TUNNEL_MAGIC);
+    struct loop *loop = direction->tunnel->loop;
+    loop_enter_io(loop);
     (void)serve(direction);
+    loop_leave_io(loop);
 }
 
 /* Not moved with every byte: when it comes it looks at how long ago the last one passed. */

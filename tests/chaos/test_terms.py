@@ -45,8 +45,7 @@ def test_different_rates_on_two_replicas_are_shouted_about_and_the_smaller_one_i
     assert all('sluice_limits_differ_total{destination="t"} 0' not in metrics(sluice) for sluice in fleet.replicas)
 
 
-@pytest.mark.quick
-@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=["SIGTERM", "SIGKILL"])
+@pytest.mark.parametrize("end", [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.quick)], ids=["SIGTERM", "SIGKILL"])
 def test_a_replica_that_comes_back_with_another_rate_is_no_difference(rig, figures, end):
     """What its predecessor said is still in Redis for a while, but its predecessor is not there any more."""
     fleet = Fleet(rig, "20/s", replicas=1)

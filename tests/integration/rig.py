@@ -268,7 +268,7 @@ class Sluice(Process):
                 raise AssertionError(f"{self.name} did not end:\n{self.text()}") from None
             assert code in (0, ended_by), f"{self.name} ended with {code}:\n{self.text()}"
         else:
-            assert self.may_fail or self.process.returncode in (0, -signal.SIGKILL), f"{self.name} died:\n{self.text()}"
+            assert self.may_fail or self.process.returncode in (0, -signal.SIGKILL), f"{self.name} died ({self.process.returncode}):\n{self.text()}"
         self.forget()
 
 

@@ -299,6 +299,16 @@ void timer_clear(struct timer *timer)
 
 /* ---- deferred calls ---- */
 
+void loop_enter_io(struct loop *loop)
+{
+    (void)loop; /* no priorities here */
+}
+
+void loop_leave_io(struct loop *loop)
+{
+    (void)loop;
+}
+
 void loop_defer(struct loop *loop, struct defer *defer, void (*run)(struct defer *))
 {
     if (defer->loop == NULL && !loop->is_dead) {

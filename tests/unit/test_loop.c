@@ -460,7 +460,9 @@ static void defers_and_writes(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     steps[0] = '\0';
+    loop_enter_io(loop);
     loop_defer(loop, &after_io.defer, step_run);
+    loop_leave_io(loop);
     ck_assert_int_eq(write(*(int *)arg, "x", 1), 1);
 }
 
