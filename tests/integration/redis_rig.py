@@ -9,7 +9,8 @@ import subprocess
 import threading
 import time
 
-from rig import ROOT, Process, eventually, free_port
+from origin import most_in_window
+from rig import ROOT, Process, burst, eventually, free_port
 from wire import PATIENCE_SECONDS, Stream
 
 SLOTS = 16384
@@ -306,3 +307,18 @@ class Relay:
         self.listener.close()
         for sock in self.socks:
             sock.close()
+
+
+OUTAGE_RATE = 80  # per second, what served_through() expects the replicas to keep to
+OUTAGE_LOAD = 240
+
+
+def served_through(rig, origin, replicas, trouble):
+    """A load with `trouble` in its midst: all of it is served, much of it afterwards, and no window has more than the rate."""
+    crowd = rig.crowd(replicas, burst(origin, OUTAGE_LOAD))
+    origin.wait(OUTAGE_LOAD // 4)
+    trouble()
+    before = len(origin.stamps())
+    assert crowd.statuses(80) == [200] * OUTAGE_LOAD
+    assert before < OUTAGE_LOAD, "there was nothing left to show that it goes on"
+    assert most_in_window(origin.stamps(), 1.0) <= OUTAGE_RATE

@@ -22,7 +22,7 @@ import threading
 import time
 
 from origin import Origin
-from wire import PATIENCE_SECONDS, Caller, Stream
+from wire import PATIENCE_SECONDS, Caller, Stream, request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.path.abspath(os.environ.get("SLUICE", ROOT / "build" / "sluice"))
@@ -44,6 +44,11 @@ def eventually(condition, seconds=PATIENCE_SECONDS, why="the condition"):
         assert time.monotonic() < end, f"{why} did not come true in {seconds} s"
         time.sleep(0.01)
     return value
+
+
+def burst(origin, count):
+    """As many requests, each with a connection of its own, to be sent at once."""
+    return [request("GET", origin.url(f"/{n}"), "Connection: close") for n in range(count)]
 
 
 _WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])  # tests that run at the same time take ports apart

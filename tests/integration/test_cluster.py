@@ -3,19 +3,11 @@ import signal
 
 import pytest
 
-from origin import most_in_window, ok
-from redis_rig import Cluster, Server, slot_of
+from origin import ok
+from redis_rig import OUTAGE_RATE, Cluster, Server, served_through, slot_of
 from rig import eventually, free_port
 from test_inbound import Place, together
 from wire import request
-
-RATE = 80
-LOAD = 240
-
-
-def burst(origin, count):
-    return [request("GET", origin.url(f"/{n}"), "Connection: close") for n in range(count)]
-
 
 @pytest.fixture
 def cluster(rig):
@@ -24,20 +16,10 @@ def cluster(rig):
 
 
 def fleet(rig, cluster, count=2, **more):
-    replicas = [rig.sluice(default={"rate": f"{RATE}/s", "max_wait": "80s", **more}, redis={"url": cluster.url}) for _ in range(count)]
+    replicas = [rig.sluice(default={"rate": f"{OUTAGE_RATE}/s", "max_wait": "80s", **more}, redis={"url": cluster.url}) for _ in range(count)]
     for sluice in replicas:
         sluice.wait_event("redis_up", 3)
     return replicas
-
-
-def served_through(rig, origin, replicas, trouble):
-    crowd = rig.crowd(replicas, burst(origin, LOAD))
-    origin.wait(LOAD // 4)
-    trouble()
-    before = len(origin.stamps())
-    assert crowd.statuses(80) == [200] * LOAD
-    assert before < LOAD, "there was nothing left to show that it goes on"
-    assert most_in_window(origin.stamps(), 1.0) <= RATE
 
 
 def bucket_slot(cluster):

@@ -130,8 +130,8 @@ def test_what_the_api_gets(rig, origin):
     assert got.get("X-Forwarded-For").endswith("127.0.0.1") and "sluice" in got.get("Via")
 
 
-def test_bodies_stream_both_ways(rig, origin):
-    """An answer is passed on while it is made; an upload arrives whole."""
+def dripping(origin):
+    """An answer of which the second piece is made when the gate is opened."""
     gate = origin.gate()
 
     def drip(peer, request):
@@ -140,6 +140,12 @@ def test_bodies_stream_both_ways(rig, origin):
         peer.send(chunk(b"two") + b"0\r\n\r\n")
 
     origin.on("/drip", drip)
+    return gate
+
+
+def test_bodies_stream_both_ways(rig, origin):
+    """An answer is passed on while it is made; an upload arrives whole."""
+    gate = dripping(origin)
     place = Place(rig, origin)
     caller = place.caller()
     caller.send(b"GET /drip HTTP/1.1\r\nHost: a\r\n\r\n")

@@ -4,8 +4,8 @@ import time
 
 from origin import ok
 from rig import eventually
-from test_inbound import Place
-from wire import Caller, chunk
+from test_inbound import Place, dripping
+from wire import Caller
 
 
 def test_a_dry_run_tells_by_header_and_log(rig, origin):
@@ -121,14 +121,7 @@ def test_a_flushed_script_cache_refuses_nobody(rig, origin):
 
 def test_what_is_under_way_is_finished_at_the_end(rig, origin):
     """TERM: the listeners close, an answer that is being made is passed on whole, then the program ends."""
-    gate = origin.gate()
-
-    def drip(peer, request):
-        peer.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(b"one"))
-        gate.wait(10)
-        peer.send(chunk(b"two") + b"0\r\n\r\n")
-
-    origin.on("/drip", drip)
+    gate = dripping(origin)
     place = Place(rig, origin)
     caller = place.caller()
     caller.send(b"GET /drip HTTP/1.1\r\nHost: a\r\n\r\n")

@@ -7,14 +7,9 @@ import time
 import pytest
 
 from origin import most_in_window
-from rig import eventually
-from wire import request
+from rig import burst, eventually
 
 LEAST_USED = 0.95  # of N under backlog; the bench measures it finely, a busy machine may cost a few slots
-
-
-def burst(origin, count):
-    return [request("GET", origin.url(f"/{n}"), "Connection: close") for n in range(count)]
 
 
 def used(stamps, rate):

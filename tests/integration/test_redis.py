@@ -6,14 +6,10 @@ import time
 import pytest
 
 from origin import most_in_window
-from rig import free_port
+from rig import burst, free_port
 from wire import request
 
 RATE = 40
-
-
-def burst(origin, count):
-    return [request("GET", origin.url(f"/{n}"), "Connection: close") for n in range(count)]
 
 
 @pytest.fixture

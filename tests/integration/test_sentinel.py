@@ -3,36 +3,17 @@ import signal
 
 import pytest
 
-from origin import most_in_window, ok
-from redis_rig import Server, Watched
+from origin import ok
+from redis_rig import OUTAGE_RATE, Server, Watched, served_through
 from rig import eventually, free_port, with_file
 from test_inbound import Place, together
 from wire import request
 
-RATE = 80
-LOAD = 240
-
-
-def burst(origin, count):
-    return [request("GET", origin.url(f"/{n}"), "Connection: close") for n in range(count)]
-
-
 def fleet(rig, url, count=2, **redis):
-    replicas = [rig.sluice(default={"rate": f"{RATE}/s", "max_wait": "80s"}, redis={"url": url, **redis}) for _ in range(count)]
+    replicas = [rig.sluice(default={"rate": f"{OUTAGE_RATE}/s", "max_wait": "80s"}, redis={"url": url, **redis}) for _ in range(count)]
     for sluice in replicas:
         sluice.wait_event("redis_up")
     return replicas
-
-
-def served_through(rig, origin, replicas, trouble):
-    """A load with `trouble` in its midst: all of it is served, much of it afterwards, and no window has more than the rate."""
-    crowd = rig.crowd(replicas, burst(origin, LOAD))
-    origin.wait(LOAD // 4)
-    trouble()
-    before = len(origin.stamps())
-    assert crowd.statuses(80) == [200] * LOAD
-    assert before < LOAD, "there was nothing left to show that it goes on"
-    assert most_in_window(origin.stamps(), 1.0) <= RATE
 
 
 @pytest.mark.parametrize("how", ["killed", "frozen"])
@@ -57,7 +38,7 @@ def test_a_primary_that_is_gone_is_replaced_under_load(rig, origin, how):
 
 
 def test_a_failover_on_demand_under_load_and_back_again(rig, origin):
-    """min-replicas-to-write: a primary that was passed over grants nothing from the moment its replica leaves it."""
+    """The sentinels are told to change primaries while calls wait, with min-replicas-to-write in force."""
     watched = Watched(rig, options=("--min-replicas-to-write", 1, "--min-replicas-max-lag", 2))
     replicas = fleet(rig, watched.url)
 
